@@ -34,11 +34,12 @@ def browser():
     with sync_playwright() as play:
         program = play.chromium.launch(executable_path=chromium(), args=FLAGS, headless=True)
 
-        def open_page(url, width=800, height=560):
+        def open_page(url, width=800, height=560, waits=True):
             page = program.new_page(viewport={"width": width, "height": height}, accept_downloads=True)
             page.set_default_timeout(PATIENCE * 1000.0)
             page.goto(url)
-            page.get_by_text("Posable").first.wait_for()
+            if waits:
+                page.get_by_text("Posable").first.wait_for()
             return page
 
         yield open_page
@@ -156,3 +157,115 @@ def pixels(page):
     data = page.screenshot(timeout=120_000, clip={"x": 0, "y": 100, "width": 420, "height": 380})
     whole = images.imread(io.BytesIO(data))[..., :3].astype(float)
     return whole.reshape(38, 10, 42, 10, 3).mean(axis=(1, 3))
+
+
+class Bench:
+    """A studio and a browser on it, shared by the tests of a file."""
+
+    def __init__(self, open_page, folder):
+        from posable.studio.server import Studio
+        from posable.studio.session import Session
+
+        self.session = Session()
+        self.session.warm_up()
+        self.studio = Studio(self.session, port=8190, detail=0.35)
+        self.studio.pace = lambda *_: None  # nothing is drawn again in the middle of a test
+        self.open_page, self.folder = open_page, folder
+        self.faults = []
+        self.page, self.client = self.another()
+
+    def another(self):
+        known = set(self.studio.server.get_clients())
+        page = self.open_page(self.studio.url)
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("console", lambda said: said.type == "error" and self.faults.append(said.text))
+        wait_for(lambda: set(self.studio.server.get_clients()) - known, "the page to connect")
+        (new,) = set(self.studio.server.get_clients()) - known
+        self.seen(page)
+        return page, self.studio.server.get_clients()[new]
+
+    def seen(self, page=None):
+        """Wait until a page has what the session shows, and has drawn it."""
+        page = page or self.page
+        wait_for(lambda: is_in_step(page, self.session), "the page to be in step")
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def value(self, label):
+        """Return the value that the studio has of a control of the page."""
+        return self.widget(label).value
+
+    def widget(self, label):
+        """Return a control of the page."""
+        inputs = self.studio.server.gui._gui_input_handle_from_uuid.values()
+        return next(widget for widget in inputs if getattr(widget, "label", None) == label)
+
+    def tab(self, name):
+        open_tab(self.page, name)
+
+    def row(self, label):
+        return row_of(self.page, label)
+
+    def choose(self, label, value):
+        self.row(label).locator("input[role=combobox]").click()
+        self.page.get_by_role("option", name=value, exact=True).click()
+        wait_for(lambda: self.value(label) == value, f"{value} as {label}")
+
+    def type_in(self, label, value):
+        box = self.row(label).locator("input[type=text]").last
+        box.fill(str(value))
+        box.press("Enter")
+        wait_for(lambda: abs(self.value(label) - value) < 1e-3, f"{value} as {label}")
+
+    def type_vector(self, label, values):
+        """Type the three numbers of a vector, until the studio has them."""
+        boxes = self.row(label).locator("input").all()
+
+        def has_them():
+            return np.allclose(self.value(label), values, atol=6e-3)  # the page rounds to its step
+
+        def typed():  # again where the page took one of them for an older one
+            for value, box in zip(values, boxes, strict=False):
+                box.fill(f"{value:.2f}")
+                box.press("Enter")
+                self.page.wait_for_timeout(200)  # the page sends a vector whole, and not at once
+            end = time.monotonic() + 3.0
+            while not has_them() and time.monotonic() < end:
+                time.sleep(0.05)
+            return has_them()
+
+        wait_for(typed, f"{values} as {label}")
+
+    def upload(self, path):
+        self.page.locator("input[type=file]").first.set_input_files(path)
+
+    def drop(self, path):
+        """Drop a file on the page, as from a folder of the desktop."""
+        drop_file(self.page, path.name, path.read_bytes())
+
+    def on_strip(self, frame, key=False):
+        """Return where (x, y) [pixels] a frame is on the timeline strip."""
+        box = self.page.locator("#posable-strip canvas").bounding_box()
+        x = box["x"] + 8 + (box["width"] - 16) * frame / (self.session.timeline.count - 1)
+        return x, box["y"] + (24 if key else 41)
+
+    def shot(self, name):
+        self.page.screenshot(path=self.folder / f"{name}.png", timeout=120_000)
+
+    def grab(self, body, right, up):
+        """Drag a handle by so many pixels; return where it was and where the pointer went [pixels]."""
+        start = on_screen(self.client, self.session.frames.position(body), self.page)
+        end = (start[0] + right, start[1] - up)
+        drag_mouse(self.page, start, end, held=lambda: self.session.active is not None)
+        return start, end
+
+    def fresh(self, source=None):
+        self.session.player.play(False)
+        self.session.configure(solver="newton", ghost=None, limits=True)
+        self.session.player.set_time(onion=False)
+        if source is None:
+            self.session.open_figure("human")
+        else:
+            self.session.open(source)
+        self.session.select(None)
+        self.page.evaluate("document.querySelectorAll('.mantine-Notification-closeButton').forEach(b => b.click())")
+        self.seen()

@@ -37,8 +37,8 @@ def out_of_reach() -> Session:
     """Return a person whose pinned pelvis keeps the right hand from its target."""
     session = Session()
     session.warm_up()
-    session.hold("pelvis", "pinned")
-    session.hold("hand.R", "pinned")
+    session.set_handle("pelvis", "pinned")
+    session.set_handle("hand.R", "pinned")
     start = session.frames.position("hand.R")
     for share in np.linspace(0.1, 1.0, 10):
         session.drag("hand.R", start + share * np.array([-0.9, 0.9, -0.3]))

@@ -58,6 +58,21 @@ def test_another_host_is_not_served(studio, host):
     assert get(studio.url, Host=host or "x.localhost.evil")[0] == 403
 
 
+def test_a_request_with_two_hosts_or_a_forged_one_is_refused(studio):
+    place = studio.url.split("/")[2]
+    for lines in (f"Host: {place}\r\nHost: evil.example", f"Host: evil.example@{place}", f"Host: {place}/x"):
+        with socket.create_connection((place.split(":")[0], int(place.split(":")[1])), timeout=20) as line:
+            line.sendall(f"GET /{TOKEN}/ HTTP/1.1\r\n{lines}\r\n\r\n".encode())
+            assert line.recv(12) == b"HTTP/1.1 403", lines
+
+
+@pytest.mark.parametrize("query", ["seek?frame=nan", "seek?frame=1e999", "seek", "move_key?frame=0&to=inf", "nothing"])
+def test_a_command_that_makes_no_sense_changes_nothing(studio, query):
+    frame = studio.session.timeline.frame
+    assert get(f"{studio.url}do/{query}") == (200, b"false")
+    assert studio.session.timeline.frame == frame
+
+
 def test_another_origin_may_neither_ask_nor_connect(studio):
     from websockets.asyncio.client import connect
     from websockets.exceptions import InvalidStatus
@@ -108,7 +123,7 @@ def test_uploads_are_refused_while_they_arrive(studio):
     from viser import _messages as messages
 
     heard = []
-    studio.session.speak_to(lambda text, kind: heard.append(text))
+    studio.session.on_notification(lambda text, kind: heard.append(text))
     button = next(
         u
         for u, h in studio.server.gui._gui_input_handle_from_uuid.items()
@@ -133,7 +148,7 @@ def test_uploads_are_refused_while_they_arrive(studio):
     studio.server.gui._drop_uploads_from_client(0)
 
 
-def test_nobody_opens_a_tunnel(studio):
+def test_no_client_can_open_a_tunnel(studio):
     from viser import _messages as messages
 
     assert messages.ShareUrlRequest not in studio.server._websock_server._incoming_handlers
@@ -159,9 +174,10 @@ def test_a_name_is_text_wherever_it_comes_from():
     assert html.count("<") == 2
     assert strip_control("a\nb\x00c") == "a b c"
     assert as_html(f"**{escape_markdown('hand_R.1')}**") == "<b>hand&#95;R.1</b>"
+    assert escape_markdown("Bob's & Al's") == "Bob's &amp; Al's"
 
 
-def test_the_next_free_port_is_taken_and_a_strange_address_is_said():
+def test_the_next_free_port_is_taken_and_a_strange_address_is_reported():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -236,7 +252,7 @@ def test_panels_suit_every_figure():
 
     session, said = Session(), []
     made = Studio(session, port=8460, guard=Guard("127.0.0.1", TOKEN), detail=0.3)
-    session.speak_to(lambda text, kind: said.append(text) if kind == "bad" else None)
+    session.on_notification(lambda text, kind: said.append(text) if kind == "bad" else None)
     try:
         for name in ps.figures.names():
             session.open_figure(name)
@@ -249,7 +265,7 @@ def test_panels_suit_every_figure():
     assert said == []
 
 
-def test_what_was_noted_in_a_file_is_said_to_the_first_page(tmp_path):
+def test_notes_of_a_file_are_shown_on_the_first_page(tmp_path):
     from posable.studio.server import notes_on
 
     scene = ps.Scene(skeleton=ps.figures.panda(), notes=("mesh /home/somebody/robot/link.stl: no such file", "b", "c"))

@@ -1,5 +1,7 @@
 """The surfaces: closed, facing outward, skinned to bones whose weights add up."""
 
+import json
+import struct
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -56,7 +58,7 @@ def test_quaternions_and_back():
         assert np.allclose(matrices_wxyz(quaternions(turn[None])[0]), turn)
 
 
-def test_the_body_fits_the_human_and_nobody_else():
+def test_the_body_mesh_fits_only_the_human():
     assert has_body(ps.figures.human())
     assert not has_body(ps.figures.panda())
 
@@ -83,14 +85,55 @@ def test_the_body_is_symmetric():
     assert left.max(axis=0)[1:] == pytest.approx(right.max(axis=0)[1:], abs=0.01)
 
 
+def gltf_of(data):
+    """Return the JSON chunk of a GLB file."""
+    return json.loads(data[20 : 20 + struct.unpack_from("<I", data, 12)[0]])
+
+
+def assert_same_description(made, kept):
+    """Compare two glTF descriptions, numbers to 1e-6: their last bits depend on the processor."""
+    if isinstance(kept, dict):
+        assert made.keys() == kept.keys()
+        for key, value in kept.items():
+            assert_same_description(made[key], value)
+    elif isinstance(kept, list):
+        assert len(made) == len(kept)
+        for one, other in zip(made, kept, strict=True):
+            assert_same_description(one, other)
+    elif isinstance(kept, float):
+        assert made == pytest.approx(kept, abs=1e-6)
+    else:
+        assert made == kept
+
+
 @pytest.mark.parametrize("name", ["body", "body_coarse"])
 def test_the_asset_is_what_the_script_makes(name):
     human = ps.figures.human()
     made = script.glb_of(human, body_of(human, detail=script.LEVELS[name]))
     kept = (ASSETS / f"{name}.glb").read_bytes()
-    assert made[20:2000] == kept[20:2000]  # the same file, but for the last bits of numbers
-    assert len(made) == len(kept)
+    assert_same_description(gltf_of(made), gltf_of(kept))
     skins = {mesh.name: mesh for mesh in asset(name == "body_coarse")}
     for skin in body_of(human, detail=script.LEVELS[name]):
         assert skins[skin.name].vertices == pytest.approx(skin.vertices, abs=1e-6)
         assert skins[skin.name].weights.sum(axis=1) == pytest.approx(np.ones(len(skin.vertices)))
+
+
+def test_faces_are_divided_where_a_texture_changes():
+    from posable.studio.appearance import Skin, Texture, divided
+
+    skin = Skin(
+        "s", np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]),
+        np.array([[0, 1, 2], [1, 3, 2]]), ("a", "b"), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]),
+        np.zeros((2, 3)), np.tile(np.eye(3), (2, 1, 1)), (0, 0, 0),
+    )  # fmt: skip
+    pixels = np.ones((64, 64, 3))
+    pixels[:, :24] = 0.0  # one edge, at x = 0.375
+    fine, texture = divided(skin, Texture(pixels, skin.vertices[:, :2].copy()))
+    corners = fine.vertices[fine.faces]
+    areas = 0.5 * np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])[:, 2]
+    assert areas.min() > 0.0  # as before, they face the same way
+    assert areas.sum() == pytest.approx(1.0)
+    assert fine.weights.sum(axis=1) == pytest.approx(np.ones(len(fine.vertices)))
+    dark = texture.samples(fine.faces).mean(axis=(0, 2)) < 0.5
+    assert areas[dark].sum() == pytest.approx(0.375, abs=0.05)
+    assert len(divided(skin, Texture(np.ones((1, 1, 3)), np.zeros((4, 2))))[0].faces) == 2  # nothing to divide

@@ -79,7 +79,7 @@ def test_the_floor_is_where_the_lowest_vertices_are(session):
         assert "below the floor" in penetration_sentences(session.view().touches, 0.012)[0]
 
 
-def test_a_hand_in_the_trunk_is_shown_and_said_and_can_be_switched_off(session):
+def test_a_hand_in_the_trunk_is_shown_and_reported_and_can_be_switched_off(session):
     session.configure(apart=False)
     start, end = session.frames.position("hand.R"), session.frames.position("spine2") + np.array([0.05, 0.0, -0.02])
     for place in np.linspace(start, end, 25):
@@ -93,3 +93,24 @@ def test_a_hand_in_the_trunk_is_shown_and_said_and_can_be_switched_off(session):
     assert "passes through" in " ".join(penetration_sentences(view.touches, 0.012))
     session.contacts = False
     assert session.view().touches == ()
+
+
+def test_the_balance_of_a_robot_comes_from_its_solids():
+    """Its only joint is far above the floor: the corners of its foot carry it."""
+    from posable.studio.contacts import balance_of
+
+    foot = np.array([[x, y, z] for x in (-0.1, 0.2) for y in (-0.05, 0.05) for z in (-0.5, -0.4)])
+    robot = ps.Skeleton([ps.Joint("body", ps.Free(), mass=1.0, center=(0.0, 0.0, 0.0))], name="post", up="z")
+    robot = robot.replace(shapes=[ps.shapes.hull("body", foot, name="foot")])
+    detector = ContactDetector(robot, None)
+    assert detector.wait()
+    pose = np.zeros(6)
+    pose[2] = 0.5
+    frames = ps.forward(robot, pose)
+    assert balance_of(robot, frames, 0.5) is None
+    found = balance_of(robot, frames, 0.5, detector.support(frames))
+    assert found.steady
+    corners = {tuple(corner) for corner in found.polygon.round(6).tolist()}
+    assert corners == {(x, y, 0.0) for x in (-0.1, 0.2) for y in (-0.05, 0.05)}
+    heavy = robot.replace(joints=[ps.Joint("body", ps.Free(), mass=1.0, center=(0.3, 0.0, 0.0))])
+    assert not balance_of(heavy, frames, 0.5, detector.support(frames)).steady

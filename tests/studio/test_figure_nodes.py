@@ -12,11 +12,12 @@ from posable.formats import Mesh
 viser = pytest.importorskip("viser", reason="no viser: pip install 'posable[studio]'")
 import zstandard  # noqa: E402
 
-from posable.studio.appearance import appearance_of, skinned  # noqa: E402
+from posable.studio.appearance import appearance_of, front_of, root_joint, skinned, surface_points  # noqa: E402
 from posable.studio.figure_nodes import (  # noqa: E402
     LimitHighlight,
     blend_color,
     draw,
+    skin_patch,
 )
 from posable.studio.handles import default_handles, opening_pose  # noqa: E402
 from posable.studio.meshes import quaternions, sphere  # noqa: E402
@@ -60,6 +61,11 @@ def test_a_robots_meshes_hang_on_their_joints(scene):
     assert [joint for _, joint in drawn.rigid] == list(arm.names)
 
 
+def _area(vertices, faces):
+    a, b, c = np.asarray(vertices, dtype=float)[faces].swapaxes(0, 1)
+    return 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum()
+
+
 @pytest.mark.files("character.glb", "gltf/khronos_CesiumMan.glb")
 def test_a_character_is_drawn_as_its_skin(scene, path):
     source = ps.load(path)
@@ -68,7 +74,10 @@ def test_a_character_is_drawn_as_its_skin(scene, path):
     assert len(drawn.skins) > 1  # its texture has several colours
     assert len({tuple(mesh.color) for mesh, *_ in drawn.skins}) == len(drawn.skins)
     assert all(set(bones) <= set(source.skeleton.names) for _, bones, _ in drawn.skins)
-    assert sum(len(mesh.faces) for mesh, *_ in drawn.skins) == len(source.meshes[0].faces)
+    whole = source.meshes[0]
+    scale = float(np.cbrt(np.abs(np.linalg.det(np.linalg.inv(whole.inverse_bind)[:, :3, :3]))).mean())
+    area = sum(_area(mesh.vertices, mesh.faces) for mesh, *_ in drawn.skins)  # faces are divided where colours change
+    assert area == pytest.approx(_area(whole.vertices / scale, whole.faces), rel=1e-4)
 
 
 def buffered(scene):
@@ -120,11 +129,11 @@ def test_quaternions_are_scipys():
     assert np.linalg.norm(ours, axis=1) == pytest.approx(1.0, abs=1e-14)
 
 
-def test_the_script_of_the_page_is_mended_and_as_long_as_before():
+def test_the_script_of_the_page_is_corrected_and_as_long_as_before():
     """Its loader knows the length of the script; another version of viser is left as it is."""
     from pathlib import Path
 
-    from posable.studio.viser_adapter import _MENDS, _SCRIPT, _from_88
+    from posable.studio.viser_adapter import _CORRECTIONS, _SCRIPT, _from_88
 
     def script_in(text):
         return zstandard.ZstdDecompressor().decompressobj().decompress(_from_88(_SCRIPT.search(text)[1].encode()))
@@ -133,7 +142,7 @@ def test_the_script_of_the_page_is_mended_and_as_long_as_before():
     ours = script_in(page().decode())
     assert len(own) == len(ours)
     if viser.__version__ == "1.1.1":
-        for wrong, right in _MENDS:
+        for wrong, right in _CORRECTIONS:
             assert (own.count(wrong), ours.count(wrong)) == (1, 0)
             assert right in ours
 
@@ -156,6 +165,12 @@ def test_a_limb_at_its_limit_is_coloured_and_only_it(scene):
     assert {mesh.color for mesh, *_ in drawn.shells["elbow.R"].skins} == {RED}
     highlight.show(ps.forward(human, human.rest), {})
     assert not any(mesh.visible for mesh, *_ in drawn.shells["elbow.R"].skins)
+
+
+def test_the_tints_of_neighbours_join_without_a_gap():
+    for skin in appearance_of(ps.figures.human(), None, detail=0.3).skins:
+        patches = [patch for bone in skin.bones if (patch := skin_patch(skin, bone, 0.0)) is not None]
+        assert sum(len(patch.faces) for patch in patches) == len(skin.faces)
 
 
 def test_the_tint_of_a_pose_does_not_depend_on_the_poses_before(scene):
@@ -237,6 +252,23 @@ def test_the_meshes_of_a_urdf_are_drawn(scene, fixtures):
     drawn.show(frames)
     for node, body in drawn.rigid:
         assert node.position == pytest.approx(frames.position(body), abs=1e-4)
+
+
+def test_a_robot_has_the_colors_of_its_file(scene, fixtures):
+    source = ps.load(fixtures / "arm" / "arm.urdf")
+    plain, orange, striped, *rest = source.meshes
+    faces = np.zeros((len(striped.faces), 3))
+    faces[::2] = 1.0, 1.0, 1.0
+    meshes = (plain, replace(orange, color=np.array([1.0, 0.5, 0.0])), replace(striped, color=faces), *rest)
+    look = appearance_of(source.skeleton, replace(source, meshes=meshes))
+    colors = {part.name: part.color for part in look.rigid}
+    assert colors["mesh1"] == (255, 127, 0)
+    assert {colors["mesh2.0"], colors["mesh2.1"]} == {(0, 0, 0), (255, 255, 255)}
+    assert sum(len(part.faces) for part in look.rigid) == sum(len(mesh.faces) for mesh in source.meshes)
+    assert {node.color for node, _ in draw(scene, "/colors", look).rigid} == set(colors.values())
+    shapes = [replace(shape, color=(0.0, 0.0, 1.0)) for shape in source.skeleton.shapes]
+    solid = appearance_of(source.skeleton.replace(shapes=shapes), None)
+    assert {part.color for part in solid.rigid if part.flat} == {(0, 0, 255)}
 
 
 def test_joints_without_a_surface_are_drawn_as_bones():
@@ -325,3 +357,120 @@ def test_all_legs_of_a_fox_have_handles(data_dir):
     bodies = [h.body for h in default_handles(fox, ps.forward(fox, fox.rest))]
     for part in ("LeftHand", "RightHand", "LeftFoot", "RightFoot", "Head", "Tail"):
         assert any(part in body for body in bodies), part
+
+
+@pytest.mark.parametrize(
+    ("path", "feet", "pelvis"),
+    [  # all have fixed nodes or helper bones above the pelvis, the last one 60 helper bones below it
+        ("khronos_CesiumMan.glb", {"leg_joint_L_3", "leg_joint_R_3"}, "Skeleton_torso_joint_1"),
+        ("khronos_Fox.glb", {"b_LeftHand_011", "b_RightHand_08", "b_LeftFoot01_017", "b_RightFoot01_021"}, "b_Hip_01"),
+        ("momentum_test_24fps.glb", {"b_l_foot", "b_r_foot"}, "b_root"),
+    ],
+)
+def test_a_character_stands_on_its_feet_and_has_no_handles_on_helper_bones(data_dir, path, feet, pelvis):
+    character = ps.load(data_dir / "gltf" / path).skeleton
+    assert root_joint(character).motion.size == 6
+    handles = default_handles(character, ps.forward(character, character.rest))
+    assert {h.body for h in handles if h.hold == "pinned"} == feet
+    assert [h.hold for h in handles if h.body == pelvis] == ["held"]
+    assert len(handles) == 10 + ("Fox" in path)  # hands, feet, head, pelvis, elbows, knees; and a tail
+
+
+@pytest.mark.parametrize(
+    ("path", "front"),
+    [
+        ("bvh/assimp_Boxing_Toes.bvh", (0, 0, -1)), ("bvh/makehuman_dance1.bvh", (1, 0, 0)),
+        ("gltf/khronos_Fox.glb", (0, 0, 1)), ("urdf/erd_romeo.urdf", (1, 0, 0)), ("urdf/erd_panda.urdf", (1, 0, 0)),
+    ],
+)  # fmt: skip
+def test_a_figure_is_seen_from_the_side_that_it_faces(data_dir, path, front):
+    source = ps.load(data_dir / path)
+    pose = source.motion.poses[0] if source.motion is not None else source.skeleton.rest
+    assert tuple(front_of(source.skeleton, ps.forward(source.skeleton, pose))) == front
+
+
+@pytest.mark.parametrize("shape", [(1.0, 0.1, 0.1), (0.1, 1.0, 0.1), (0.3, 0.3, 2.0)])
+def test_a_figure_fills_the_part_of_the_page_that_the_panel_leaves(shape):
+    from posable.studio.stage import CLEAR, FOV, framed
+
+    points = np.random.default_rng(0).uniform(-0.5, 0.5, (200, 3)) * shape
+    back = framed(points, np.array([0.4, 0.2, 1.0]), np.eye(3)[1])
+    distance = np.linalg.norm(back)
+    view = Rotation.align_vectors(np.eye(3)[[2, 0]], [back / distance, np.cross(np.eye(3)[1], back)])[0].apply(points)
+    seen = np.abs(view[:, :2]) / (distance - view[:, 2:]) / np.tan(0.5 * FOV)
+    assert (seen.max(axis=0) / CLEAR).max() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("agility_cassie/cassie.xml", {"left-foot", "right-foot", "joint_0"}),  # no rods of its closed loops
+        ("shadow_hand/right_hand.xml", {f"rh_{finger}distal" for finger in ("ff", "mf", "rf", "lf", "th")}),
+        ("trs_so_arm100/so_arm100.xml", {"Wrist_Roll"}),  # the palm, not the moving jaw
+    ],
+)
+def test_handles_of_robots_are_where_users_expect_them(data_dir, path, expected):
+    pytest.importorskip("mujoco")
+    robot = ps.load(data_dir / "mjcf" / path).skeleton
+    assert {h.body for h in default_handles(robot, ps.forward(robot, robot.rest))} == expected
+
+
+def test_both_tools_of_a_robot_with_two_arms_are_full_poses(data_dir):
+    robot = ps.load(data_dir / "urdf" / "erd_baxter.urdf").skeleton
+    handles = default_handles(robot, ps.forward(robot, robot.rest))
+    assert {h.mode for h in handles if "gripper" in h.body} == {"both"}
+
+
+@pytest.mark.files("character.glb", "gltf/khronos_CesiumMan.glb", "mjcf/unitree_g1/g1.xml", "mjcf/pal_talos/talos.xml")
+def test_no_handle_is_hidden_inside_the_body(path, scene):
+    from posable.studio.appearance import extent
+    from posable.studio.handle_nodes import HandleNodes, girth_at
+    from posable.studio.session import Session
+
+    session = Session(ps.load(path))
+    view, size = session.view(), extent(session.skeleton)
+    points = surface_points(appearance_of(session.skeleton, session.scene))
+    up = np.eye(3)[1 if session.skeleton.up == "y" else 2]
+    handles = HandleNodes(scene, session, size=size, up=up, dressed=False, surface=points)
+    handles.show(view)
+    try:
+        for name in handles.rings:  # a press on the limb takes hold of it, and nothing else of it is to be seen
+            assert scene.get_handle_by_name(f"{handles.nodes[name].name}/grip").opacity == 0.0
+        for name, node in handles.nodes.items():
+            radius = np.linalg.norm(node.vertices, axis=1).max()
+            assert radius > girth_at(session.skeleton, view.frames, points, name, up, size).radius, name
+            assert radius < 0.2 * size, name
+    finally:
+        handles.remove()
+        session.close()
+
+
+@pytest.mark.files(
+    {
+        "humanoid/humanoid.urdf": -0.785, "arm/arm.urdf": 0.0, "humanoid/humanoid.xml": 0.0,
+        "mjcf/shadow_hand/right_hand.xml": -0.0676,
+    }
+)  # fmt: skip
+def test_the_floor_is_below_a_figure_that_is_fixed_in_the_air(path, expected):
+    """A URDF has its pelvis at the origin, and a hand its wrist: the floor must not cut through them."""
+    from posable.studio.stage import floor_height
+
+    pytest.importorskip("trimesh")
+    pytest.importorskip("mujoco")
+    source = ps.load(path)
+    points = surface_points(appearance_of(source.skeleton, source))
+    frames = ps.forward(source.skeleton, opening_pose(source.skeleton, source))
+    assert floor_height(source.skeleton, frames, points, np.eye(3)[2]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_ring_of_a_bent_elbow_is_as_wide_as_the_arm():
+    """It encircles the elbow, not the length of the upper arm, which lies across the axis of a bent forearm."""
+    from posable.studio.handle_nodes import girth_at
+
+    arm = ps.figures.human()
+    points = surface_points(appearance_of(arm, None, detail=0.3))
+    wide = [
+        girth_at(arm, ps.forward(arm, arm.pose({"elbow.L": bend})), points, "elbow.L", np.eye(3)[1], 1.8).radius
+        for bend in (0.0, 1.6)
+    ]
+    assert wide[1] < 1.3 * wide[0]

@@ -70,7 +70,7 @@ def test_render_writes_pictures_films_and_pages(fixtures, tmp_path, capsys):
         (["-o", "a.mp4", "--size", "101x64"], "even numbers"),
     ],
 )
-def test_a_wrong_call_is_said(options, words, capsys, tmp_path, monkeypatch):
+def test_a_wrong_call_is_reported(options, words, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["render", "human", *options]) == 2
     assert words in capsys.readouterr().err
@@ -88,3 +88,20 @@ def test_a_project_is_rendered_as_it_was_saved(tmp_path):
     assert main(["render", str(tmp_path / name), "-o", str(tmp_path / "p.gif"), "--size", "64x48"]) == 0
     assert Image.open(tmp_path / "p.gif").n_frames >= 4
     session.close()
+
+
+def test_any_take_of_a_file_is_rendered(data_dir, tmp_path, capsys):
+    fox, out = str(data_dir / "gltf" / "khronos_Fox.glb"), tmp_path / "fox.png"
+    pictures, small = {}, ["-o", str(out), "--size", "96x64"]
+    for take in (None, "Survey", "Run", "3"):
+        assert main(["render", fox, *small, *([] if take is None else ["--take", take])]) == 0
+        pictures[take] = out.read_bytes()
+        said = capsys.readouterr().out
+        assert ("the first of 3 takes; --take chooses another: 1 Survey, 2 Walk, 3 Run" in said) is (take is None)
+    assert pictures[None] == pictures["Survey"] != pictures["Run"]
+    assert pictures["3"] == pictures["Run"]
+    for wrong in ("Swim", "0", "4", "-1", "²", ""):
+        assert main(["render", fox, *small, f"--take={wrong}"]) == 2
+        assert f"expected one of 1 Survey, 2 Walk, 3 Run, got {wrong!r}" in capsys.readouterr().err
+    assert main(["render", "human", *small, "--take", "1"]) == 2
+    assert "--take: a built-in figure has no take" in capsys.readouterr().err

@@ -75,14 +75,14 @@ def test_fk_keeps_the_joints_ik_the_hand_and_half_is_between():
     moved, turned = [], []
     for share in (0.0, 0.5, 1.0):
         session = Session()
-        session.hold("hand.L", "pinned")
+        session.set_handle("hand.L", "pinned")
         assert session.limb_tools.blend("elbow.L", share)
         hand, elbow = session.frames.position("hand.L"), session.pose[session.skeleton.dof("elbow.L")]
         start = session.frames.position("pelvis")
         for place in np.linspace(start, start + np.array([0.06, -0.05, 0.0]), 12):
             session.drag("pelvis", place)
             session.step()
-        assert session.answer.ok
+        assert session.result.ok
         session.release()
         session.step()
         moved.append(np.linalg.norm(session.frames.position("hand.L") - hand))
@@ -104,11 +104,11 @@ def test_a_pinned_foot_of_an_fk_leg_goes_along_and_counts_as_no_miss():
     session.limb_tools.blend("knee.L", 0.0)
     start = session.frames.position("pelvis")
     leg = session.pose[session.skeleton.index("knee.L")].copy()
-    session.hold("foot.R", "free")
+    session.set_handle("foot.R", "free")
     for place in np.linspace(start, start + np.array([0.0, 0.1, 0.0]), 8):
         session.drag("pelvis", place)
         session.step()
-    assert session.answer.ok
+    assert session.result.ok
     assert session.pose[session.skeleton.index("knee.L")] == pytest.approx(leg)
     assert session.frames.position("foot.L")[1] > 0.05
     session.close()

@@ -6,8 +6,18 @@ import pytest
 import posable as ps
 
 pytest.importorskip("viser", reason="no viser: pip install 'posable[studio]'")
-from posable.studio.joint_ranges import POINTS, bone_of, range_of, twist_of
-from posable.studio.overlays import AMBER, RED, levels_of, misses_of, range_lines, ranges_of
+from posable.studio.overlays import (
+    AMBER,
+    POINTS,
+    RED,
+    bone_of,
+    levels_of,
+    misses_of,
+    range_lines,
+    range_of,
+    ranges_of,
+    twist_of,
+)
 from posable.studio.session import Session
 
 from .test_session import come_to_rest
@@ -93,9 +103,9 @@ def test_the_needle_points_along_the_bone_and_rims_are_lines(human):
     session.close()
 
 
-def test_a_miss_is_told_as_far_as_it_is_and_what_blocks_is_red(human):
+def test_a_miss_is_reported_with_its_distance_and_blocking_limits_are_red(human):
     session = Session(human)
-    session.hold("pelvis", "pinned")
+    session.set_handle("pelvis", "pinned")
     target = session.frames.position("hand.R") + np.array([-1.0, 0.6, 0.3])
     session.drag("hand.R", target)
     session.step()
@@ -107,10 +117,10 @@ def test_a_miss_is_told_as_far_as_it_is_and_what_blocks_is_red(human):
     session.close()
 
 
-def test_a_turn_that_is_missed_is_told_in_degrees(human):
+def test_a_turn_that_is_missed_is_reported_in_degrees(human):
     session = Session(human)
-    session.hold("pelvis", "pinned", "both")
-    session.hold("head", "pinned", "orientation")
+    session.set_handle("pelvis", "pinned", "both")
+    session.set_handle("head", "pinned", "orientation")
     turn = session.frames.rotation_matrix("head") @ np.diag([-1.0, -1.0, 1.0])  # upside down
     session.drag("head", rotation=turn)
     session.step()
@@ -122,3 +132,24 @@ def test_a_turn_that_is_missed_is_told_in_degrees(human):
 
 def angle_of(turn):
     return float(np.arccos(np.clip(0.5 * (np.trace(turn) - 1.0), -1.0, 1.0)))
+
+
+def test_limits_that_a_figure_meets_at_rest_are_not_coloured():
+    """The knees of a robot that stands straight are at a limit: nothing to warn of, until it blocks or is reached."""
+    from posable.studio.overlays import levels_of, ranges_of
+    from posable.studio.session import Session
+
+    robot = ps.Skeleton(
+        [
+            ps.Joint("base", ps.Fixed()), ps.Joint("knee", ps.Revolute("y"), "base", limits=(0.0, 2.0)),
+            ps.Joint("shin", ps.Fixed(), "knee", offset=(0.0, 0.0, 0.5)),
+        ],
+        [ps.Site("foot", "shin", (0.0, 0.0, 0.5))], up="z",
+    )  # fmt: skip
+    session = Session(robot)
+    assert [met.joint for met in session.view().limits] == ["knee"]
+    assert not levels_of(session.view(), 1.0)
+    assert not ranges_of(session.view(), 1.0)
+    session.set_dof("knee", 2.0)
+    assert list(levels_of(session.view(), 1.0)) == ["knee"]
+    session.close()

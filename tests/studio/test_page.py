@@ -4,9 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,143 +14,14 @@ import pytest
 import posable as ps
 
 from .browser import (
-    browser,
-    chromium,
     click_mouse,
     drag_mouse,
-    drop_file,
-    is_in_step,
     on_screen,
-    open_tab,
     pixels,
-    row_of,
     wait_for,
 )
 
 pytestmark = pytest.mark.flaky(reruns=2)  # a busy software renderer misses a press of the mouse now and then
-
-
-class Bench:
-    """A studio and a browser on it, shared by the tests of this file."""
-
-    def __init__(self, open_page, folder):
-        from posable.studio.server import Studio
-        from posable.studio.session import Session
-
-        self.session = Session()
-        self.session.warm_up()
-        self.studio = Studio(self.session, port=8190, detail=0.35)
-        self.studio.pace = lambda *_: None  # nothing is drawn again in the middle of a test
-        self.open_page, self.folder = open_page, folder
-        self.faults = []
-        self.page, self.client = self.another()
-
-    def another(self):
-        known = set(self.studio.server.get_clients())
-        page = self.open_page(self.studio.url)
-        page.on("pageerror", lambda error: self.faults.append(str(error)))
-        page.on("console", lambda said: said.type == "error" and self.faults.append(said.text))
-        wait_for(lambda: set(self.studio.server.get_clients()) - known, "the page to connect")
-        (new,) = set(self.studio.server.get_clients()) - known
-        self.seen(page)
-        return page, self.studio.server.get_clients()[new]
-
-    def seen(self, page=None):
-        """Wait until a page has what the session shows, and has drawn it."""
-        page = page or self.page
-        wait_for(lambda: is_in_step(page, self.session), "the page to be in step")
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-    def value(self, label):
-        """Return the value that the studio has of a control of the page."""
-        return self.widget(label).value
-
-    def widget(self, label):
-        """Return a control of the page."""
-        inputs = self.studio.server.gui._gui_input_handle_from_uuid.values()
-        return next(widget for widget in inputs if getattr(widget, "label", None) == label)
-
-    def tab(self, name):
-        open_tab(self.page, name)
-
-    def row(self, label):
-        return row_of(self.page, label)
-
-    def choose(self, label, value):
-        self.row(label).locator("input[role=combobox]").click()
-        self.page.get_by_role("option", name=value, exact=True).click()
-        wait_for(lambda: self.value(label) == value, f"{value} as {label}")
-
-    def type_in(self, label, value):
-        box = self.row(label).locator("input[type=text]").last
-        box.fill(str(value))
-        box.press("Enter")
-        wait_for(lambda: abs(self.value(label) - value) < 1e-3, f"{value} as {label}")
-
-    def type_vector(self, label, values):
-        """Type the three numbers of a vector, until the studio has them."""
-        boxes = self.row(label).locator("input").all()
-
-        def has_them():
-            return np.allclose(self.value(label), values, atol=6e-3)  # the page rounds to its step
-
-        def typed():  # again where the page took one of them for an older one
-            for value, box in zip(values, boxes, strict=False):
-                box.fill(f"{value:.2f}")
-                box.press("Enter")
-                self.page.wait_for_timeout(200)  # the page sends a vector whole, and not at once
-            end = time.monotonic() + 3.0
-            while not has_them() and time.monotonic() < end:
-                time.sleep(0.05)
-            return has_them()
-
-        wait_for(typed, f"{values} as {label}")
-
-    def upload(self, path):
-        self.page.locator("input[type=file]").first.set_input_files(path)
-
-    def drop(self, path):
-        """Drop a file on the page, as from a folder of the desktop."""
-        drop_file(self.page, path.name, path.read_bytes())
-
-    def on_strip(self, frame, key=False):
-        """Return where (x, y) [pixels] a frame is on the timeline strip."""
-        box = self.page.locator("#posable-strip canvas").bounding_box()
-        x = box["x"] + 8 + (box["width"] - 16) * frame / (self.session.timeline.count - 1)
-        return x, box["y"] + (24 if key else 41)
-
-    def shot(self, name):
-        self.page.screenshot(path=self.folder / f"{name}.png", timeout=120_000)
-
-    def grab(self, body, right, up):
-        """Drag a handle by so many pixels; return where it was and where the pointer went [pixels]."""
-        start = on_screen(self.client, self.session.frames.position(body), self.page)
-        end = (start[0] + right, start[1] - up)
-        drag_mouse(self.page, start, end, held=lambda: self.session.active is not None)
-        return start, end
-
-    def fresh(self, source=None):
-        self.session.player.play(False)
-        self.session.configure(solver="newton", ghost=None, limits=True)
-        self.session.player.set_time(onion=False)
-        if source is None:
-            self.session.open_figure("human")
-        else:
-            self.session.open(source)
-        self.session.select(None)
-        self.page.evaluate("document.querySelectorAll('.mantine-Notification-closeButton').forEach(b => b.click())")
-        self.seen()
-
-
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory):
-    chromium()
-    folder = Path(os.environ.get("POSABLE_SHOTS", tmp_path_factory.mktemp("shots")))
-    folder.mkdir(parents=True, exist_ok=True)
-    with browser() as open_page:
-        made = Bench(open_page, folder)
-        yield made
-        made.studio.close()
 
 
 def held(session):
@@ -173,7 +44,7 @@ def test_a_hand_is_dragged_with_the_mouse(bench):
 
 def test_a_hand_dragged_too_far_says_what_is_in_the_way(bench):
     bench.fresh()
-    bench.session.hold("pelvis", "pinned")
+    bench.session.set_handle("pelvis", "pinned")
     bench.grab("hand.R", -190, 200)
     bench.page.get_by_text("misses by").first.wait_for()
     assert held(bench.session)
@@ -293,7 +164,7 @@ def test_a_slow_page_gets_fewer_polygons(bench):
     assert stage.detail <= 0.45
     assert 0 < len(stage.drawn.skins[0][0].vertices) < vertices
     bench.grab("hand.R", -40, 80)
-    wait_for(lambda: bench.session.answer is not None and bench.session.active is None, "a drag after it")
+    wait_for(lambda: bench.session.result is not None and bench.session.active is None, "a drag after it")
     bench.shot("coarse")
 
 
@@ -301,7 +172,7 @@ def test_the_swivel_slider(bench):
     bench.fresh()
     bench.session.drag("hand.R", bench.session.frames.position("hand.R") + np.array([0.05, 0.35, 0.35]))
     bench.session.release()
-    wait_for(lambda: bench.session.answer is not None and bench.session.active is None, "the hand to be raised")
+    wait_for(lambda: bench.session.result is not None and bench.session.active is None, "the hand to be raised")
     hand, elbow = bench.session.frames.position("hand.R"), bench.session.frames.position("elbow.R")
     bench.tab("Limb")
     bench.choose("Limb", "elbow.R")
@@ -501,9 +372,52 @@ def test_a_drag_of_a_page_that_is_gone_ends(bench):
     wait_for(taken, "the page to take hold")
     second.close()
     wait_for(lambda: not bench.session.dragging and bench.session.active is None, "the drag to end", 30.0)
-    assert not bench.studio.stage.handles.grabbing
+    assert not bench.studio.stage.handles.holds
     bench.grab("hand.R", -30, 40)
     wait_for(lambda: bench.session.active is None and len(bench.session.history) >= 2, "a drag after it")
+
+
+def test_undo_in_the_middle_of_a_drag_ends_it_and_the_next_press_drags_again(bench):
+    """What the page sends of a drag that was undone moves nothing, and its end is heard."""
+    bench.fresh()
+    before = bench.session.pose
+    start = on_screen(bench.client, bench.session.frames.position("hand.R"), bench.page)
+
+    def undo_once_held():
+        return bench.session.undo() if "hand.R" in bench.session.dragging else False
+
+    drag_mouse(bench.page, start, (start[0] - 20, start[1] - 60), held=undo_once_held)
+    wait_for(lambda: not bench.studio.stage.handles.holds, "the page to let go")
+    assert np.array_equal(bench.session.pose, before)
+    assert not bench.session.dragging
+    bench.seen()
+    deep = len(bench.session.history)
+    bench.grab("hand.R", -20, 60)
+    wait_for(lambda: bench.session.active is None and len(bench.session.history) == deep + 1, "the next drag")
+    assert not np.array_equal(bench.session.pose, before)
+
+
+def test_keys_act_in_the_order_in_which_they_are_pressed(bench, monkeypatch):
+    """The server answers requests of a page at the same time, so the page must not send them so."""
+    bench.fresh()
+    seek, begun, done, pressed = bench.session.player.seek, [], [], threading.Event()
+
+    def slow_at_first(frame):
+        begun.append(frame)
+        if len(begun) == 1:
+            pressed.wait(60.0)
+        done.append(seek(frame))
+
+    monkeypatch.setattr(bench.session.player, "seek", slow_at_first)
+    bench.page.evaluate("document.activeElement?.blur()")
+    for key in ("End", "ArrowLeft", "ArrowLeft", "Home", "ArrowRight"):
+        bench.page.keyboard.press(key)
+    wait_for(lambda: begun, "the first key")
+    bench.page.wait_for_timeout(1000)  # until the others are done as well, if they do not wait
+    pressed.set()
+    wait_for(lambda: len(done) == 5, "the keys")
+    bench.seen()
+    assert bench.session.timeline.shown == 1
 
 
 def test_sliders_of_a_part_are_chosen_while_figures_change(bench):
@@ -577,7 +491,7 @@ def test_a_name_with_markup_runs_nothing(bench):
     bench.session.select("<b>tip</b>")
     for tab in ("Pose", "Limb", "Joints", "Time", "Solver", "File"):
         bench.tab(tab)
-    bench.session.say(f"a message about {evil}")
+    bench.session.notify(f"a message about {evil}")
     bench.page.get_by_text("a message about").first.wait_for()
     bench.seen()
     assert bench.page.evaluate("window.evil") is None
@@ -590,7 +504,7 @@ def test_controls_stay_where_they_are_and_the_keyboard_works(bench):
     bench.fresh()
     bench.tab("Pose")
     place = bench.row("Selected").bounding_box()["y"]
-    bench.session.hold("pelvis", "pinned")
+    bench.session.set_handle("pelvis", "pinned")
     bench.session.drag("hand.R", bench.session.frames.position("hand.R") + np.array([-1.5, 0.6, 0.3]))
     bench.session.release()
     bench.page.get_by_text("misses by").first.wait_for()
@@ -648,7 +562,7 @@ def test_a_hundred_figures_leave_no_weight(bench):
     assert not bench.faults
 
 
-def test_a_bad_upload_is_said_and_the_session_lives(bench, tmp_path):
+def test_a_bad_upload_is_reported_and_the_session_lives(bench, tmp_path):
     bench.fresh()
     (tmp_path / "broken.bvh").write_text("HIERARCHY\nROOT hips\n{\n OFFSET 0 0\n")
     bench.tab("File")
@@ -656,11 +570,11 @@ def test_a_bad_upload_is_said_and_the_session_lives(bench, tmp_path):
     bench.page.get_by_text("broken.bvh").first.wait_for()
     bench.shot("bad_upload")
     bench.grab("hand.R", -30, 60)
-    wait_for(lambda: bench.session.answer is not None, "a drag after it")
+    wait_for(lambda: bench.session.result is not None, "a drag after it")
     assert bench.session.skeleton.name == "human"
 
 
-def test_a_limb_inside_another_is_shown_and_said(bench):
+def test_a_limb_inside_another_is_shown_and_reported(bench):
     bench.fresh()
     assert bench.session.contact_detector.wait()
     bench.session.configure(apart=False)
@@ -668,7 +582,7 @@ def test_a_limb_inside_another_is_shown_and_said(bench):
     end = bench.session.frames.position("spine2") + np.array([0.05, 0.0, -0.02])
     for place in np.linspace(start, end, 10):
         bench.session.drag("hand.R", place)
-        wait_for(lambda: not bench.session._wanted, "the drag")
+        wait_for(lambda: not len(bench.session.queue), "the drag")
     bench.session.release()
     bench.page.get_by_text("passes through").first.wait_for()
     bench.seen()
@@ -687,7 +601,7 @@ def test_a_click_on_a_remedy_applies_it(bench):
     start = bench.session.frames.position("pelvis")
     for place in np.linspace(start, (0.1, 0.75, 0.0), 12):
         bench.session.drag("pelvis", place)
-        wait_for(lambda: not bench.session._wanted, "the drag")
+        wait_for(lambda: not len(bench.session.queue), "the drag")
     bench.session.release()
     offer = bench.page.locator("[data-remedy]", has_text="Widen")
     offer.first.wait_for()
@@ -714,13 +628,17 @@ def test_fk_and_velocity_limits_are_switched_on_the_page(bench):
     wait_for(lambda: bench.session.blend == {"elbow.L": 0.25}, "the blend")
     bench.fresh(ps.figures.panda())
     bench.tab("Joints")
-    bench.page.get_by_text("Speeds", exact=True).first.click()
-    bench.page.get_by_label("Keep to velocity limits").click()
+    keep = bench.page.get_by_label("Keep to velocity limits")
+    if not keep.is_visible():
+        bench.page.get_by_text("Speeds", exact=True).first.click()
+    keep.set_checked(True)
     wait_for(lambda: bench.session.settings.motors, "the motors")
     tool = bench.session.handles[0].body
     target = bench.session.frames.position(tool) + np.array([0.2, -0.3, -0.2])
     bench.session.drag(tool, target)
-    wait_for(lambda: bench.session.drive is not None and bench.session.drive.arrived, "the arm to arrive")
+    wait_for(
+        lambda: bench.session.controlled_drag is not None and bench.session.controlled_drag.arrived, "the arm to arrive"
+    )
     assert np.linalg.norm(bench.session.frames.position(tool) - target) < 5e-3
     bench.session.release()
     bench.page.locator(".u-title, .uplot").first.wait_for()  # the plot of speeds
@@ -739,7 +657,7 @@ def test_two_pages_are_in_step(bench):
     bench.seen(second)
     before = pixels(second)
     bench.grab("hand.R", -50, 110)
-    wait_for(lambda: bench.session.answer is not None and bench.session.active is None, "the drag")
+    wait_for(lambda: bench.session.result is not None and bench.session.active is None, "the drag")
     bench.page.mouse.move(20, 500)
 
     def in_step():

@@ -6,6 +6,7 @@ import threading
 import time
 import zipfile
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_a_dragged_hand_arrives_and_the_feet_stay(session):
     target = before["hand.R"] + [-0.1, 0.5, 0.3]
     drag(session, "hand.R", target)
     assert np.linalg.norm(session.frames.position("hand.R") - target) < 1e-3
-    assert session.answer.ok
+    assert session.result.ok
     assert within_limits(session)
     for foot in ("foot.L", "foot.R"):
         assert np.linalg.norm(session.frames.position(foot) - before[foot]) < 1e-3
@@ -59,13 +60,13 @@ def test_a_dragged_hand_arrives_and_the_feet_stay(session):
 
 
 def test_out_of_reach_says_by_how_much_and_what_is_in_the_way(session):
-    session.hold("pelvis", "pinned")
+    session.set_handle("pelvis", "pinned")
     target = session.frames.position("hand.R") + np.array([-1.2, 0.5, 0.3])
     session.drag("hand.R", target)
     session.step()
-    assert not session.answer.ok
+    assert not session.result.ok
     missing = np.linalg.norm(session.frames.position("hand.R") - target)
-    assert f"**hand.R** misses by {missing * 100:.1f} cm" in goal_summary(session.answer, {})
+    assert f"**hand.R** misses by {missing * 100:.1f} cm" in goal_summary(session.result, {})
     come_to_rest(session)  # now it has the time to say why
     sentences = blocking_sentences(session.skeleton, session.blocking)
     assert sentences
@@ -78,7 +79,7 @@ def test_the_newest_target_wins(session):
     for k in range(50):
         session.drag("hand.L", target + np.array([0.0, 0.01 * k, 0.0]))
     session.step()
-    assert not session.step() or session.answer.ok
+    assert not session.step() or session.result.ok
     assert np.linalg.norm(session.frames.position("hand.L") - (target + np.array([0.0, 0.49, 0.0]))) < 1e-3
 
 
@@ -110,8 +111,8 @@ def test_a_rest_pose_of_ones_own(session):
     session.set_pose(raised)
     session.set_rest()
     session.set_pose(own)
-    session.hold("hand.L", "pinned")
-    session.drop("head")
+    session.set_handle("hand.L", "pinned")
+    session.remove_handle("head")
     session.reset()
     assert np.array_equal(session.pose, raised)
     assert {h.body: h.hold for h in session.handles}["hand.L"] == "pinned"
@@ -127,8 +128,8 @@ def test_a_rest_pose_of_ones_own(session):
 
 
 def test_weights_and_priorities_decide_who_gives_way(session):
-    session.hold("pelvis", "free")
-    session.hold("hand.L", "pinned")
+    session.set_handle("pelvis", "free")
+    session.set_handle("hand.L", "pinned")
     session.drag("hand.R", session.frames.position("hand.R") + np.array([-0.9, 0.6, 0.2]))
     session.step()
     left = next(h for h in session.handles if h.body == "hand.L").position
@@ -141,14 +142,14 @@ def test_weights_and_priorities_decide_who_gives_way(session):
     as_it_was = missed()
     session.drag("hand.R", session.frames.position("hand.R") + np.array([-1.5, 0.6, 0.2]))
     session.step()
-    assert not session.answer.ok
-    assert session.hold("hand.R", weight=10.0)
-    assert session.hold("hand.L", weight=0.1)
+    assert not session.result.ok
+    assert session.set_handle("hand.R", weight=10.0)
+    assert session.set_handle("hand.L", weight=0.1)
     assert missed() > as_it_was + 1e-3  # the heavier hand pulls the lighter one away
-    assert session.hold("hand.L", priority=0)
-    assert session.hold("hand.R", priority=1)
+    assert session.set_handle("hand.L", priority=0)
+    assert session.set_handle("hand.R", priority=1)
     assert missed() < 2e-3  # a level never pays for a later one
-    assert not session.hold("hand.R", priority=-1)
+    assert not session.set_handle("hand.R", priority=-1)
 
 
 def test_any_joint_or_site_is_picked_by_a_ray(session):
@@ -195,8 +196,8 @@ def test_one_drag_is_one_step_of_undo(session):
 
 
 def test_pinned_handles_give_way_to_nothing(session):
-    session.hold("hand.L", "pinned")
-    session.hold("pelvis", "pinned")
+    session.set_handle("hand.L", "pinned")
+    session.set_handle("pelvis", "pinned")
     before = session.frames.position("hand.L"), session.frames.position("pelvis")
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.2, 2.0]))
     assert np.linalg.norm(session.frames.position("hand.L") - before[0]) < 0.02
@@ -204,16 +205,16 @@ def test_pinned_handles_give_way_to_nothing(session):
 
 
 def test_any_joint_can_be_pinned_turned_and_freed(session):
-    assert session.hold("elbow.L", "pinned", "both")
-    assert session.hold("elbow.L", weight=3.0, priority=0)
+    assert session.set_handle("elbow.L", "pinned", "both")
+    assert session.set_handle("elbow.L", weight=3.0, priority=0)
     handle = next(h for h in session.handles if h.body == "elbow.L")
     assert (handle.hold, handle.mode, handle.weight) == ("pinned", "both", 3.0)
-    assert session.drop("elbow.L")
-    assert not session.drop("elbow.L")
+    assert session.remove_handle("elbow.L")
+    assert not session.remove_handle("elbow.L")
 
 
 def test_orientation_handles_turn(session):
-    session.hold("head", "held", "orientation")
+    session.set_handle("head", "held", "orientation")
     turn = session.frames.rotation_matrix("head") @ np.array([[0.8, 0, 0.6], [0, 1, 0], [-0.6, 0, 0.8]])
     session.drag("head", rotation=turn)
     session.step()
@@ -228,11 +229,11 @@ def test_orientation_handles_turn(session):
         lambda s: s.drag("hand.R", (1e9, 0, 0)),
         lambda s: s.drag("hand.R", "up there"),
         lambda s: s.drag("hand.R", None, np.zeros((3, 3))),
-        lambda s: s.hold("hand.R", "glued"),
-        lambda s: s.hold("nobody", "pinned"),
-        lambda s: s.hold("hand.R", weight=-1.0),
-        lambda s: s.hold("hand.R", weight=np.nan),
-        lambda s: s.hold("hand.R", priority=77),
+        lambda s: s.set_handle("hand.R", "glued"),
+        lambda s: s.set_handle("nobody", "pinned"),
+        lambda s: s.set_handle("hand.R", weight=-1.0),
+        lambda s: s.set_handle("hand.R", weight=np.nan),
+        lambda s: s.set_handle("hand.R", priority=77),
         lambda s: s.set_strength("nobody", 2.0),
         lambda s: s.set_strength("elbow.R", 0.0),
         lambda s: s.set_strength("elbow.R", np.nan),
@@ -253,7 +254,7 @@ def test_orientation_handles_turn(session):
         lambda s: s.configure(colour="red"),
         lambda s: s.player.set_time(colour="red"),
         lambda s: s.player.set_key(-5),
-        lambda s: s.hold("hand.R", weight="much"),
+        lambda s: s.set_handle("hand.R", weight="much"),
         lambda s: s.set_dof("root.tx", 1e300),
         lambda s: s.limb_tools.swivel("nobody", 0.0),
         lambda s: s.limb_tools.swivel("elbow.R", np.nan),
@@ -281,10 +282,10 @@ def test_nonsense_changes_nothing(session, call):
 
 def test_limits_off_and_on(session):
     session.configure(limits=False)
-    session.hold("pelvis", "pinned")
+    session.set_handle("pelvis", "pinned")
     behind = session.frames.position("hand.R") + np.array([0.35, 0.5, -0.35])
     drag(session, "hand.R", behind)
-    assert limits_met(session.skeleton, session.pose) or not within_limits(session) or session.answer.ok
+    assert limits_met(session.skeleton, session.pose) or not within_limits(session) or session.result.ok
     assert session.configure(limits=True)
     assert within_limits(session)
 
@@ -293,7 +294,7 @@ def test_another_solver_and_a_ghost(session):
     assert session.configure(solver="dls", ghost="newton")
     target = session.frames.position("hand.R") + np.array([0.0, 0.3, 0.3])
     drag(session, "hand.R", target)
-    assert session.answer.solver == "dls"
+    assert session.result.solver == "dls"
     assert session.ghost is not None
     assert np.linalg.norm(ps.forward(session.skeleton, session.ghost.pose).position("hand.R") - target) < 1e-2
     come_to_rest(session)
@@ -495,6 +496,158 @@ def test_two_people_who_drag_fill_no_history(session):
     assert np.linalg.norm(session.frames.position("hand.R") - right - [0, 0.19, 0]) < 2e-3
 
 
+UP = np.array([0.0, 0.3, 0.2])
+
+
+def pull(session, name, *, steps=3):
+    """Drag a handle as a page does, while the worker has no time: nothing is solved yet."""
+    place = session.frames.position(name)
+    for k in range(1, steps + 1):
+        assert session.drag(name, place + UP * k / steps)
+    session.release(name)
+
+
+def test_undo_right_after_a_drag_undoes_it_and_redo_brings_it_back(session):
+    before = session.pose
+    pull(session, "hand.R")
+    assert session.undo()  # before the worker has seen the drag
+    assert np.array_equal(session.pose, before)
+    session.step()
+    assert np.array_equal(session.pose, before)
+    assert session.redo()
+    assert list(session.timeline.keys) == [0]
+    expected = Session()
+    drag(expected, "hand.R", expected.frames.position("hand.R") + UP)
+    assert session.pose == pytest.approx(expected.pose, abs=1e-9)
+    expected.close()
+
+
+def test_undo_in_the_middle_of_a_drag_ends_it(session):
+    before, place = session.pose, session.frames.position("hand.R")
+    session.drag("hand.R", place + UP / 2)
+    session.step()
+    assert session.undo()
+    assert not session.drag("hand.R", place + UP)  # the page still holds it
+    session.step()
+    assert np.array_equal(session.pose, before)
+    assert not session.dragging
+    session.release("hand.R")
+    session.step()
+    drag(session, "hand.R", place + UP)  # it takes hold again
+    assert np.linalg.norm(session.frames.position("hand.R") - place - UP) < 1e-3
+    assert len(session.history) == 1
+
+
+def test_two_drags_of_one_handle_in_a_row_are_two_steps_of_undo(session):
+    before = session.pose
+    pull(session, "hand.R")
+    pull(session, "hand.R")
+    session.step()
+    assert not session.dragging
+    assert len(session.history) == 2
+    assert session.undo()
+    assert not np.array_equal(session.pose, before)
+    assert session.undo()
+    assert np.array_equal(session.pose, before)
+
+
+def test_what_is_saved_right_after_a_drag_has_the_drag(session):
+    pull(session, "hand.R")
+    _, data = session.save_project()
+    session.step()
+    other = Session()
+    other.open_project("saved.posable", data)
+    assert np.array_equal(other.pose, session.pose)
+    assert other.timeline.keys.keys() == session.timeline.keys.keys() == {0}
+    other.close()
+
+
+def test_what_is_saved_during_a_drag_is_not_all_of_it(session):
+    session.drag("hand.R", session.frames.position("hand.R") + UP / 2)
+    session.step()
+    session.save_project()
+    assert not session.dirty
+    session.drag("hand.R", session.frames.position("hand.R") + UP)
+    session.release()
+    session.step()
+    assert session.dirty
+
+
+def test_scrubbing_during_a_drag_of_somebody_else_keeps_the_pose(session):
+    session.drag("hand.R", session.frames.position("hand.R") + UP)
+    session.step()
+    posed = session.pose
+    assert session.player.seek(40)
+    assert session.player.seek(0)
+    assert np.array_equal(session.pose, posed)
+    assert not session.dragging
+
+
+def test_a_figure_opened_during_a_drag_is_not_dragged(session):
+    session.drag("pelvis", session.frames.position("pelvis") - UP / 4)
+    session.open_figure("human")
+    opened = session.pose
+    session.drag("pelvis", session.frames.position("pelvis") - UP / 2)  # the page has not seen it yet
+    session.step()
+    session.release("pelvis")
+    session.step()
+    assert np.array_equal(session.pose, opened)
+    assert not session.dragging
+    assert session.undo()
+    assert not np.array_equal(session.pose, opened)  # what was dragged before is not lost
+
+
+def test_a_drag_that_fails_ends_all_the_same(session, monkeypatch):
+    said = []
+    session.on_notification(lambda text, kind: said.append(text))
+    monkeypatch.setattr(session, "_new_drag_solver", lambda: 1 / 0)
+    pull(session, "head")
+    session.step()
+    assert "ZeroDivisionError" in said[0]
+    assert not session.dragging
+    assert session.active is None
+
+
+def test_a_selection_that_changes_during_a_drag_does_not_keep_it_alive(session):
+    session.select("hand.L")
+    session.select("hand.R", add=True)
+    session.drag("hand.L", session.frames.position("hand.L") + UP)
+    session.step()
+    session.select(None)
+    session.release("hand.L")
+    session.step()
+    assert not session.dragging
+    assert session.active is None
+
+
+def test_the_end_of_one_drag_does_not_end_that_of_a_selected_handle(session):
+    session.select("hand.L")
+    for name in ("hand.L", "hand.R"):
+        session.drag(name, session.frames.position(name) + UP / 2)
+    session.step()
+    session.release("hand.R")
+    session.step()
+    assert list(session.dragging) == ["hand.L"]
+    session.release("hand.L")
+    session.step()
+    assert len(session.history) == 1
+
+
+def test_undo_of_the_second_of_two_drags_leaves_a_pose_that_survives_scrubbing(session):
+    session.drag("hand.L", session.frames.position("hand.L") + UP)
+    session.step()
+    session.drag("hand.R", session.frames.position("hand.R") + UP)
+    session.step()
+    session.release()
+    session.step()
+    session.undo()
+    first = session.pose
+    assert list(session.timeline.keys) == [0]
+    session.player.seek(50)
+    session.player.seek(0)
+    assert np.array_equal(session.pose, first)
+
+
 def test_a_selection_is_dragged_together(session):
     session.select("hand.L")
     assert session.select("hand.R", add=True)
@@ -506,7 +659,7 @@ def test_a_selection_is_dragged_together(session):
 
 def test_a_project_holds_everything_and_opens_to_the_same(session):
     session.select("elbow.L")
-    session.hold("elbow.L", "pinned", "both")
+    session.set_handle("elbow.L", "pinned", "both")
     session.set_strength("spine1", 3.0)
     session.pose_tools.keep("standing <b>")
     session.player.set_key(0)
@@ -550,8 +703,29 @@ def test_a_project_of_a_file_has_the_file_inside(session, fixtures, tmp_path):
     other.close()
 
 
+def test_every_take_of_a_file_can_be_opened_saved_and_undone(session, data_dir):
+    said = []
+    session.on_notification(lambda text, kind: said.append(text))
+    path = data_dir / "gltf" / "khronos_Fox.glb"
+    assert session.upload("fox.glb", path.read_bytes())
+    assert said == ["Opened fox.glb. It has 3 takes; choose one in the Time tab."]
+    assert session.take_name == "Survey"
+    assert not session.open_take("Swim")
+    assert session.open_take("Run")
+    assert session.timeline.count == len(session.scene.motions["Run"]) != len(session.scene.motions["Survey"])
+    session.player.seek(3)
+    assert session.player.set_key()
+    pose, project = session.pose, session.save_project()[1]
+    assert session.undo()
+    assert session.undo()
+    assert session.take_name == "Survey"
+    session.open_project("fox.posable", project)
+    assert (session.take_name, list(session.timeline.keys)) == ("Run", [3])
+    assert np.array_equal(session.pose, pose)
+
+
 @pytest.mark.parametrize("data", [b"", b"PK", b"not a zip at all"])
-def test_what_is_no_project_is_refused(session, data):
+def test_what_is_not_a_project_is_refused(session, data):
     assert not session.upload("x.posable", data)
     assert session.skeleton.name == "human"
 
@@ -606,7 +780,40 @@ def test_mirror_of_an_imported_figure(fixtures):
     session.close()
 
 
+@pytest.mark.parametrize("path", ["khronos_CesiumMan.glb", "khronos_Fox.glb", "momentum_test_24fps.glb"])
+def test_mirror_of_a_character_that_has_turned(data_dir, path):
+    """Its root is below fixed nodes, and the joints of its two sides are numbered differently."""
+    from posable.studio.appearance import root_joint
+
+    source = ps.load(data_dir / "gltf" / path)
+    skeleton, root, plan = source.skeleton, root_joint(source.skeleton).name, ps.body_plan(source.skeleton)
+    session = Session(source)
+    session.player.seek(10)
+    turn = Rotation.from_euler("y", 70, degrees=True).as_matrix() @ session.frames.rotation_matrix(root)
+    goals = [ps.goals.Orientation(root, turn), ps.goals.Position(root, session.frames.position(root))]
+    pose = np.array(session.pose)
+    turned = ps.solve(skeleton, goals, start=pose, natural=False).pose[skeleton.index(root)]
+    pose[skeleton.index(root)] = turned
+    session.set_pose(pose)
+    before, pelvis = session.frames, plan["pelvis"]
+    middle = before.position(pelvis)
+    left = before.rotation_matrix(pelvis) @ plan.rest.rotation_matrix(pelvis).T @ plan.left
+    left = (left - left[1] * np.eye(3)[1]) / np.linalg.norm(left[[0, 2]])
+    assert session.pose_tools.mirror()
+    for role in ("wrist", "ankle"):
+        for one, other in ((f"{role}.L", f"{role}.R"), (f"{role}.R", f"{role}.L")):
+            away = before.position(plan[other]) - middle
+            expected = middle + away - 2.0 * (away @ left) * left
+            near = pytest.approx(expected, abs=0.01 * plan.leg)
+            assert session.frames.position(plan[one]) == near, one
+    session.close()
+
+
 def test_copy_and_paste_between_frames(session):
+    said = []
+    session.on_notification(lambda text, kind: said.append(text))
+    assert not session.pose_tools.paste()
+    assert said == ["No pose has been copied yet."]
     session.player.set_key(0)
     session.player.seek(20)
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.4, 0.2]))
@@ -640,14 +847,18 @@ def test_a_contact_is_locked_over_frames(fixtures):
         assert away(foot, frame) < 2e-3
     assert session.undo()
     assert not session.timeline.keys
+    said = []
+    session.on_notification(lambda text, kind: said.append(text))
+    assert not session.player.lock_contact(foot, 9, 4)
+    assert said == ["Lock a contact over 0 to 2000 frames, got 9 to 4."]
     session.close()
 
 
 def test_messages_carry_no_path_and_no_control_characters(session):
     heard = []
-    session.speak_to(lambda text, kind: heard.append(text))
+    session.on_notification(lambda text, kind: heard.append(text))
     assert not session.upload("a\x1b[31m.bvh", b"HIERARCHY\nROOT")
-    session.say("OSError: /home/somebody/secret/robot.urdf is gone")
+    session.notify("OSError: /home/somebody/secret/robot.urdf is gone")
     assert all(str(session.folder.path) not in text and "/home" not in text for text in heard)
     assert all("\x1b" not in text for text in heard)
     assert "robot.urdf" in heard[-1]
@@ -706,15 +917,15 @@ def test_what_is_exported_can_be_opened(session, suffix):
         assert np.linalg.norm(session.frames.position("wrist.R") - hand) < 0.2
 
 
-def test_a_bad_upload_is_said_and_the_session_lives(session):
+def test_a_bad_upload_is_reported_and_the_session_lives(session):
     heard = []
-    session.speak_to(lambda text, kind: heard.append((text, kind)))
+    session.on_notification(lambda text, kind: heard.append((text, kind)))
     assert not session.upload("../../etc/passwd.bvh", b"HIERARCHY\nROOT")
     assert heard
     assert heard[0][1] == "bad"
     assert all(path.parent == session.folder.path for path in session.folder.path.iterdir())
     drag(session, "hand.R", session.frames.position("hand.R") + np.array([0.0, 0.2, 0.0]))
-    assert session.answer.ok
+    assert session.result.ok
 
 
 def test_every_figure_can_be_opened_and_dragged(session):
@@ -725,12 +936,38 @@ def test_every_figure_can_be_opened_and_dragged(session):
         start = session.frames.position(handle.body)
         inward = start + 0.05 * (session.frames.position(session.skeleton.names[0]) - start)
         drag(session, handle.body, inward)
-        assert session.answer is not None
+        assert session.result is not None
+
+
+def test_a_figure_can_be_dragged_before_everything_is_compiled(monkeypatch):
+    """What the first drag does not need is compiled after it, and nobody waits for that."""
+    go_on, made = threading.Event(), Session(ps.figures.planar_arm([1.0, 0.5]))
+    monkeypatch.setattr(made, "_compile_rest", lambda: go_on.wait(60.0))
+    made.start_worker()
+    try:
+        wait_until(lambda: made.can_drag)
+        made.drag("tip", (0.4, 0.8, 0.0))
+        made.release()
+        wait_until(lambda: made.result is not None and made.active is None)
+        assert not made.ready
+        assert not made.curves
+        go_on.set()
+        wait_until(lambda: made.ready and made.curves)
+    finally:
+        go_on.set()
+        made.close()
+
+
+def wait_until(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_the_worker_solves_the_last_target(session):
     views = []
-    session.listen(views.append)
+    session.on_view(views.append)
     session.start_worker()
     start = session.frames.position("hand.R")
     deadline = time.monotonic() + 120.0
@@ -788,7 +1025,7 @@ def test_options_of_the_solver_reach_it(session):
         session.reset()
         assert session.configure(options={"damping": damping})
         drag(session, "hand.R", target)
-        answers.append(session.answer.iterations)
+        answers.append(session.result.iterations)
     assert answers[1] > answers[0]  # heavier damping, smaller steps
     assert not session.configure(options={"damping": -1.0})
     assert not session.configure(options={"order": "ranked"})
@@ -826,7 +1063,7 @@ def test_pinned_feet_carry_the_body(session):
         session.reset()
         session.configure(balance=on)
         drag(session, "hand.R", *np.linspace(start, target, 30))
-        assert session.answer.ok
+        assert session.result.ok
         assert np.linalg.norm(session.frames.position("hand.R") - target) < 1e-3
         outside.append(outside_feet(session.skeleton, session.pose))
     assert outside[0] > 0.02
@@ -840,7 +1077,7 @@ def test_an_arm_does_not_pass_through_the_trunk(session):
         session.reset()
         session.configure(apart=on)
         drag(session, "hand.R", *np.linspace(start, target, 30))
-        assert session.answer.ok
+        assert session.result.ok
         frames = session.frames
         forearm = np.linspace(frames.position("elbow.R"), frames.position("wrist.R"), 40)
         pelvis, chest = frames.position("pelvis"), 0.5 * (frames.position("shoulder.L") + frames.position("shoulder.R"))
@@ -876,7 +1113,7 @@ def test_people_take_poses_of_people_and_drags_do_not_hop(session):
                 poses.append(session.pose)
             session.release()
             session.step()
-            assert session.answer.ok
+            assert session.result.ok
             assert np.linalg.norm(session.frames.position(name) - to) < 1e-3
             energies[-1].append(float(prior.energy(session.skeleton, session.pose)))
             hops[-1].append(largest_turn(session.skeleton, poses))
@@ -890,7 +1127,7 @@ def test_a_drag_out_of_reach_does_not_throw_the_head_about(session):
         session.drag("pelvis", place)
         session.step()
         poses.append(session.pose)
-    assert not session.answer.ok
+    assert not session.result.ok
     assert largest_turn(session.skeleton, poses) < 15.0
 
 
@@ -903,9 +1140,9 @@ def test_bones_keep_their_lengths_unless_they_may_stretch():
     for stretch in (False, True):
         session = Session(chain)
         assert session.configure(stretch=stretch)
-        session.hold("root", "pinned")
+        session.set_handle("root", "pinned")
         drag(session, "tip", *np.linspace(session.frames.position("tip"), (0.5, 0.9, 0.3), 20))
-        assert session.answer.ok
+        assert session.result.ok
         places = session.frames.many(session.skeleton.names)[0]
         lengths = np.linalg.norm(np.diff(places, axis=0), axis=1)
         assert (np.abs(lengths - 0.3).max() > 1e-3) == stretch
@@ -962,12 +1199,16 @@ def test_remedies_of_a_figure_that_moved_on_are_not_offered(session):
 
 
 def test_markers_open_where_they_are_first_seen():
+    pytest.importorskip("viser")
+    from posable.studio.panels.status import lines_for
+
     human = ps.figures.human()
     places = np.full((20, 3, 3), np.nan)
     places[7:, 1] = (0.1, 1.0, 0.2)
     session = Session()
     session.open(ps.Scene(markers=ps.Markers(("a", "b", "c"), places, 50.0)))
     assert session.timeline.shown == 7
+    assert any("1 of 3 markers" in line and "posable track" in line for line in lines_for(session.view()))
     assert session.skeleton.names == human.names
     empty = ps.Markers(("a",), np.full((4, 1, 3), np.nan), 50.0)
     session.open(ps.Scene(markers=empty))
@@ -999,7 +1240,7 @@ def test_a_forged_project_is_refused_and_nothing_changes(change):
     import zipfile
 
     session, said = Session(), []
-    session.speak_to(lambda text, kind: said.append(kind))
+    session.on_notification(lambda text, kind: said.append(kind))
     _, data = session.save_project()
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         kept = json.loads(archive.read("project.json"))
@@ -1016,4 +1257,61 @@ def test_a_forged_project_is_refused_and_nothing_changes(change):
     assert not session.upload("forged.posable", out.getvalue())
     assert said == ["bad"]
     assert session.figure == figure
+    session.close()
+
+
+@pytest.mark.files("humanoid/humanoid.xml", "mjcf/pal_talos/talos.xml", "mjcf/agility_cassie/cassie.xml")
+def test_the_welcome_speaks_of_feet_however_they_are_called(session, path):
+    pytest.importorskip("mujoco")
+    pytest.importorskip("viser")
+    from posable.studio.panels.status import welcome
+
+    session.open(ps.load(path))
+    assert "feet are pinned" in welcome(session.view())
+    feet = {h.body for h in session.handles if h.hold == "pinned"}
+    session.set_handle(next(h.body for h in session.handles if h.body not in feet), hold="pinned")
+    assert "feet" not in welcome(session.view())
+
+
+def test_markers_of_another_unit_are_reported(session):
+    pytest.importorskip("viser")
+    from posable.studio.panels.status import lines_for
+
+    places = np.random.default_rng(0).uniform((-0.3, 0.0, -0.2), (0.3, 1.8, 0.2), (3, 30, 3))
+    names = tuple(f"m{k}" for k in range(30))
+    for scale, reported in ((1.0, False), (10.0, True), (0.01, True)):
+        session.open(ps.Scene(markers=ps.Markers(names, scale * places, 50.0)))
+        assert any("another unit" in line for line in lines_for(session.view())) == reported
+
+
+def test_a_figure_of_an_unlikely_size_or_that_lies_is_reported(session, fixtures):
+    pytest.importorskip("viser")
+    from posable.studio.panels.status import doubts, lines_for
+
+    walk = ps.load(fixtures / "walk.bvh")
+    assert not doubts(walk.skeleton)
+    session.open(ps.load(fixtures / "walk.bvh", unit=0.001))
+    assert any("m large: if that is wrong" in line for line in lines_for(session.view()))
+    session.open(walk.skeleton.replace(up="z"))
+    assert any("another up axis than z" in line for line in lines_for(session.view()))
+    for name in ps.figures.names():
+        assert not doubts(ps.figures.get(name))
+
+
+def test_the_finger_of_a_gripper_is_moved_by_millimetres():
+    pytest.importorskip("viser")
+    from posable.studio.panels.joints import slider_for
+
+    class Gui:
+        def add_slider(self, name, low, high, step, value):
+            assert (low, high, step, value) == (0.0, pytest.approx(0.04), 0.001, 0.0123)
+            return self
+
+        def on_update(self, callback):
+            callback(SimpleNamespace(client=0, target=SimpleNamespace(value=0.0207)))
+
+    session = Session(ps.Skeleton([ps.Joint("finger", ps.Prismatic("y"), limits=(0.0, 0.04))]))
+    session.set_dof("finger", 0.0123)
+    slider_for(Gui(), session, session.view(), 0)
+    assert session.pose[0] == 0.0207
     session.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import secrets
 import socket
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
+_HOST = re.compile(r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?", re.ASCII)
 FORBIDDEN = "Not allowed. Open the address that `posable studio` printed; it contains a secret token.\n"
 
 
@@ -63,11 +65,13 @@ class Guard:
         Requests without an Origin do not come from a page.
         """
         host = headers.get("Host", "")
+        if not _HOST.fullmatch(host):
+            return False
         name = urlsplit(f"//{host}").hostname or ""
         if not (name in LOCAL or name == self.host or (self.host not in LOCAL and self._is_this_machine(name))):
             return False
         origin = headers.get("Origin")
-        return origin is None or urlsplit(origin).netloc == host
+        return origin is None or origin == f"http://{host}"
 
     def _is_this_machine(self, name: str) -> bool:
         try:

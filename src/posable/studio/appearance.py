@@ -42,13 +42,34 @@ def scale_of(skeleton: ps.Skeleton) -> float:
 
 SAMPLES = ((1, 1, 1), (4, 1, 1), (1, 4, 1), (1, 1, 4), (2, 2, 1), (1, 2, 2), (2, 1, 2))  # barycentric
 MOST = 5  # largest number of colours of one surface
+PICTURE = 512  # [pixels] width and height of textures
+EVEN = 0.1  # spread of colours on a face below which it is not divided
+FINE = 40_000  # triangles of a skin from which none is divided
 _KINDS = {5120: np.int8, 5121: np.uint8, 5122: np.int16, 5123: np.uint16, 5125: np.uint32, 5126: np.float32}
 
 
-def face_colors(skeleton: Any, meshes: Any) -> list[np.ndarray | None]:
-    """Return the colours (F, 3) of the faces of every mesh of a glTF character, from 0 to 1; None if unknown."""
+class Texture(NamedTuple):
+    """The colours of a surface: a picture (H, W, 3) from 0 to 1, and where each vertex is on it (V, 2), from 0 to 1."""
+
+    pixels: np.ndarray
+    uv: np.ndarray
+
+    def samples(self, faces: np.ndarray) -> np.ndarray:
+        """Return the colours (S, F, 3) at several points of each of the faces (F, 3)."""
+        height, width = self.pixels.shape[:2]
+        corners = self.uv[faces]
+        out = []
+        for share in SAMPLES:
+            place = np.einsum("k,fkc->fc", np.array(share) / sum(share), corners) % 1.0
+            column, row = (place * (width, height)).astype(int).T
+            out.append(self.pixels[np.clip(row, 0, height - 1), np.clip(column, 0, width - 1)])
+        return np.array(out)
+
+
+def textures_of(skeleton: Any, meshes: Any) -> list[Texture | None]:
+    """Return the texture of every mesh of a glTF character; None if unknown."""
     character = skeleton.info.get("character")
-    out: list[np.ndarray | None] = [None] * len(meshes)
+    out: list[Texture | None] = [None] * len(meshes)
     if character is None:
         return out
     try:
@@ -61,19 +82,19 @@ def face_colors(skeleton: Any, meshes: Any) -> list[np.ndarray | None]:
         if len(primitives) != len(meshes):
             return out
         for k, (mesh, primitive) in enumerate(zip(meshes, primitives, strict=True)):
-            out[k] = _faces(document, binary, mesh, primitive)
+            out[k] = _texture(document, binary, mesh, primitive)
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, OSError):  # no usable textures
         return [None] * len(meshes)
     return out
 
 
-def _faces(document: dict, binary: bytes, mesh: Any, primitive: dict) -> np.ndarray | None:
+def _texture(document: dict, binary: bytes, mesh: Any, primitive: dict) -> Texture | None:
     if "material" not in primitive:
         return None
     surface = document["materials"][primitive["material"]].get("pbrMetallicRoughness", {})
     factor = np.array(surface.get("baseColorFactor", [1.0, 1.0, 1.0, 1.0])[:3], dtype=float) ** (1.0 / 2.2)
     if "baseColorTexture" not in surface or "TEXCOORD_0" not in primitive["attributes"]:
-        return np.tile(factor, (len(mesh.faces), 1))
+        return Texture(factor.reshape(1, 1, 3), np.zeros((len(mesh.vertices), 2)))
     from PIL import Image
 
     texture = document["textures"][surface["baseColorTexture"]["index"]]
@@ -82,15 +103,8 @@ def _faces(document: dict, binary: bytes, mesh: Any, primitive: dict) -> np.ndar
     with Image.open(io.BytesIO(binary[start : start + view["byteLength"]])) as image:
         if image.width * image.height > 2**26:
             return None
-        pixels = np.asarray(image.convert("RGB").resize((256, 256)), dtype=float) / 255.0
-    uv = _accessor(document, binary, primitive["attributes"]["TEXCOORD_0"])
-    corners = uv[mesh.faces]
-    total = np.zeros((len(mesh.faces), 3))
-    for share in SAMPLES:
-        place = np.einsum("k,fkc->fc", np.array(share) / sum(share), corners) % 1.0
-        column, row = np.clip((place * 256).astype(int), 0, 255).T
-        total += pixels[row, column]
-    return total / len(SAMPLES) * factor
+        pixels = np.asarray(image.convert("RGB").resize((PICTURE, PICTURE)), dtype=float) / 255.0
+    return Texture(pixels * factor, _accessor(document, binary, primitive["attributes"]["TEXCOORD_0"]))
 
 
 def _accessor(document: dict, binary: bytes, index: int) -> np.ndarray:
@@ -123,9 +137,14 @@ def clusters(colors: np.ndarray) -> list[tuple[Color, np.ndarray]]:
     out = []
     for k, centre in enumerate(centres):
         if np.any(label == k):
-            r, g, b = (255.0 * np.clip(centre, 0.0, 1.0)).astype(int).tolist()
-            out.append(((r, g, b), label == k))
+            out.append((as_bytes(centre), label == k))
     return out
+
+
+def as_bytes(color: Any) -> Color:
+    """Return a colour (3,) from 0 to 1 as three numbers up to 255."""
+    r, g, b = (255.0 * np.clip(color, 0.0, 1.0)).astype(int).tolist()
+    return r, g, b
 
 
 Color = tuple[int, int, int]
@@ -178,7 +197,7 @@ def appearance_of(skeleton: ps.Skeleton, scene: ps.Scene | None, *, detail: floa
     if has_body(skeleton):
         return Appearance(_dressed(skeleton, detail), [])
     meshes = scene.meshes if scene is not None else ()
-    colors = face_colors(skeleton, meshes)
+    textures = textures_of(skeleton, meshes)
     cell = CELL * extent(skeleton) if sum(len(mesh.faces) for mesh in meshes) > MANY else 0.0
     bodies = {*skeleton.names, *skeleton.site_names}
     skins: list[Skin] = []
@@ -186,27 +205,43 @@ def appearance_of(skeleton: ps.Skeleton, scene: ps.Scene | None, *, detail: floa
     for k, mesh in enumerate(meshes):
         if mesh.joints:
             skin = _character(f"skin{k}", mesh, skeleton)
-            skins += _painted(skin, colors[k]) if skin is not None else []
+            skins += _painted(skin, textures[k]) if skin is not None else []
         elif mesh.joint is not None and mesh.joint in bodies and len(mesh.faces):
-            own = colors[k]
-            r, g, b = ROBOT if own is None else (255.0 * own.mean(axis=0)).astype(int).tolist()
-            rigid.append(Rigid(f"mesh{k}", *merge_vertices(mesh.vertices, mesh.faces, cell), mesh.joint, (r, g, b)))
+            rigid += _rigid_parts(f"mesh{k}", mesh, textures[k], cell)
     if skins:
         return Appearance(skins, rigid)
     if not rigid:
         shapes = [shape for shape in getattr(skeleton, "shapes", ()) if shape.joint in bodies and shape.normal is None]
-        rigid = [Rigid(f"shape{k}", *_solid(shape), shape.joint, ROBOT) for k, shape in enumerate(shapes)]
+        rigid = [
+            Rigid(f"shape{k}", *_solid(shape), shape.joint, ROBOT if shape.color is None else as_bytes(shape.color))
+            for k, shape in enumerate(shapes)
+        ]
     carriers = {site.name: site.joint for site in skeleton.sites}
     covered = {carriers.get(part.body, part.body) for part in rigid}
     return Appearance([], [*rigid, *_bones(skeleton, covered)])
 
 
-def _painted(skin: Skin, colors: np.ndarray | None) -> list[Skin]:
-    """Return a skin split into one surface per colour of its faces (F, 3)."""
-    if colors is None:
-        return [skin]
+def _rigid_parts(name: str, mesh: Any, texture: Texture | None, cell: float) -> list[Rigid]:
+    """Return a rigid mesh split into one surface per colour, because surfaces of a page have one colour each."""
+    color = mesh.color if texture is None else texture.samples(mesh.faces).mean(axis=0)
+    if color is None or np.ndim(color) == 1:
+        own = ROBOT if color is None else as_bytes(color)
+        return [Rigid(name, *merge_vertices(mesh.vertices, mesh.faces, cell), mesh.joint, own)]
     out = []
-    for k, (color, faces) in enumerate(clusters(colors)):
+    for k, (own, faces) in enumerate(clusters(color)):
+        used, where = np.unique(mesh.faces[faces], return_inverse=True)
+        part = merge_vertices(mesh.vertices[used], where.reshape(-1, 3), cell)
+        out.append(Rigid(f"{name}.{k}", *part, mesh.joint, own))
+    return out
+
+
+def _painted(skin: Skin, texture: Texture | None) -> list[Skin]:
+    """Return a skin split into one surface per colour, because skins of a page have one colour each."""
+    if texture is None:
+        return [skin]
+    skin, texture = divided(skin, texture)
+    out = []
+    for k, (color, faces) in enumerate(clusters(texture.samples(skin.faces).mean(axis=0))):
         used, where = np.unique(skin.faces[faces], return_inverse=True)
         out.append(
             skin._replace(
@@ -215,6 +250,31 @@ def _painted(skin: Skin, colors: np.ndarray | None) -> list[Skin]:
             )
         )  # fmt: skip
     return out
+
+
+def divided(skin: Skin, texture: Texture, rounds: int = 3) -> tuple[Skin, Texture]:
+    """Return a skin whose faces are divided in four where a texture changes, so that its edges stay sharp."""
+    for _ in range(rounds):
+        uneven = np.ptp(texture.samples(skin.faces), axis=0).max(axis=1) > EVEN
+        if not uneven.any() or len(skin.faces) + 3 * uneven.sum() > FINE:
+            break
+        a, b, c = skin.faces[uneven].T
+        ends = np.sort(np.stack([np.stack([a, b]), np.stack([b, c]), np.stack([c, a])]).swapaxes(1, 2), axis=2)
+        edges, number = np.unique(ends.reshape(-1, 2), axis=0, return_inverse=True)
+        ab, bc, ca = len(skin.vertices) + number.reshape(3, -1)
+        fresh = np.concatenate(
+            [np.stack(four, axis=1) for four in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))]
+        )
+
+        def extended(values: np.ndarray, edges: np.ndarray = edges) -> np.ndarray:
+            return np.concatenate([values, values[edges].mean(axis=1)])
+
+        skin = skin._replace(
+            vertices=extended(skin.vertices), weights=extended(skin.weights),
+            faces=np.concatenate([skin.faces[~uneven], fresh]),
+        )  # fmt: skip
+        texture = texture._replace(uv=extended(texture.uv))
+    return skin, texture
 
 
 def merge_vertices(vertices: np.ndarray, faces: np.ndarray, cell: float) -> Shape:
@@ -290,6 +350,18 @@ def skinned(skin: Skin, frames: Any) -> np.ndarray:
     return out
 
 
+def surface_points(look: Appearance) -> dict[str, np.ndarray]:
+    """Return the vertices (V, 3) [m] of the surface of each body, in its frame; a skin's belong to their main bone."""
+    found: dict[str, list[np.ndarray]] = {}
+    for skin in look.skins:
+        main = np.argmax(skin.weights, axis=1)
+        for k, body in enumerate(skin.bones):
+            found.setdefault(body, []).append((skin.vertices[main == k] - skin.positions[k]) @ skin.turns[k])
+    for part in look.rigid:
+        found.setdefault(part.body, []).append(np.asarray(part.vertices, dtype=float))
+    return {body: np.concatenate(parts) for body, parts in found.items() if sum(map(len, parts))}
+
+
 def extent(skeleton: ps.Skeleton) -> float:
     """Return the approximate size of a figure [m]: the longest path from the root to an end."""
     far = dict.fromkeys(skeleton.names, 0.0)
@@ -298,6 +370,26 @@ def extent(skeleton: ps.Skeleton) -> float:
             far[joint.name] = far[joint.parent] + float(np.linalg.norm(joint.offset))
     ends = [far[site.joint] + float(np.linalg.norm(site.offset)) for site in skeleton.sites]
     return max([*far.values(), *ends, 1e-3])
+
+
+def root_joint(skeleton: ps.Skeleton) -> ps.Joint:
+    """Return the joint that carries a figure: its free root, which may be below fixed nodes, or the first joint."""
+    return skeleton.joint(skeleton.free_root or skeleton.names[0])
+
+
+def front_of(skeleton: ps.Skeleton, frames: Any) -> np.ndarray:
+    """Return the horizontal axis (3,) of the world that a figure faces; without legs, +z of +y up, +x of +z up."""
+    ahead = np.eye(3)[2 if skeleton.up_axis == 1 else 0]
+    try:
+        plan = ps.body_plan(skeleton)
+    except ps.PosableError:
+        return ahead
+    if plan.first("pelvis") is not None:
+        pelvis = plan["pelvis"]
+        ahead = frames.rotation_matrix(pelvis) @ plan.rest.rotation_matrix(pelvis).T @ plan.forward
+    ahead = ahead * (1.0 - skeleton.up_vector)
+    axis = int(np.argmax(np.abs(ahead)))
+    return np.eye(3)[axis] * (1.0 if ahead[axis] >= 0.0 else -1.0)
 
 
 def _bones(skeleton: ps.Skeleton, covered: Collection[str] = ()) -> list[Rigid]:

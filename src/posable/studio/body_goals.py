@@ -26,7 +26,7 @@ def balance(
     skeleton: ps.Skeleton, handles: Iterable[Handle], dragged: Iterable[str], pose: np.ndarray
 ) -> list[ps.goals.Goal]:
     """Return the goal that keeps the centre of mass above the pinned feet; empty if no foot is pinned."""
-    feet = feet_of(skeleton)
+    feet = feet_of(skeleton) if plan_of(skeleton) is not None else {}
     held = {feet[h.body] for h in handles if h.body in feet and h.hold == "pinned" and h.body not in set(dragged)}
     if not held or not sum(joint.mass for joint in skeleton.joints) > 0.0:
         return []
@@ -35,7 +35,7 @@ def balance(
     goal = ps.goals.Balance(soles, margin=MARGIN, weight=BALANCE, tolerance=np.inf, label="balance")
     try:
         ps.Problem(skeleton, goal)
-    except ps.PosableError:  # collinear points are no support polygon
+    except ps.PosableError:  # collinear points do not form a support polygon
         return []
     return [goal]
 
@@ -82,7 +82,7 @@ class LikelyPose:
     """
 
     def __init__(self, skeleton: ps.Skeleton, handles: Iterable[Handle], dragged: Iterable[str], pose: np.ndarray):
-        frames, ends, firm = ps.forward(skeleton, pose), ends_of(skeleton), set(dragged)
+        frames, ends, firm = ps.forward(skeleton, pose), hands_and_feet(skeleton), set(dragged)
         firm |= {h.body for h in handles if h.hold == "pinned" or (h.hold == "held" and h.body in ends)}
         self.bodies = {h.body: h.mode for h in handles if h.body in firm and h.mode != "orientation"}
         goals: list[ps.goals.Goal] = [ps.goals.Natural()]
@@ -122,26 +122,33 @@ def _is_sound(skeleton: ps.Skeleton, goal: ps.goals.Goal) -> bool:
 @lru_cache(maxsize=8)
 def plan_of(skeleton: ps.Skeleton) -> ps.BodyPlan | None:
     """Return the body plan of a figure with two arms and two legs, None for others."""
+    plan = _legs_of(skeleton)
+    return plan if plan is not None and {"wrist.L", "wrist.R"} <= set(plan.roles) else None
+
+
+@lru_cache(maxsize=8)
+def _legs_of(skeleton: ps.Skeleton) -> ps.BodyPlan | None:
+    """Return the body plan of a figure with two legs, None for others."""
     try:
         plan = ps.body_plan(skeleton)
     except ps.PosableError:
         return None
-    return plan if {"wrist.L", "wrist.R", "ankle.L", "ankle.R"} <= set(plan.roles) else None
-
-
-def feet_of(skeleton: ps.Skeleton) -> dict[str, str]:
-    """Return the bodies on each foot, mapped to their ankle."""
-    return _on(skeleton, ("ankle",))
+    return plan if {"ankle.L", "ankle.R"} <= set(plan.roles) else None
 
 
 @lru_cache(maxsize=8)
-def ends_of(skeleton: ps.Skeleton) -> dict[str, str]:
+def feet_of(skeleton: ps.Skeleton) -> dict[str, str]:
+    """Return the bodies on each foot of a figure with two legs, mapped to their ankle."""
+    return _on(skeleton, _legs_of(skeleton), ("ankle",))
+
+
+@lru_cache(maxsize=8)
+def hands_and_feet(skeleton: ps.Skeleton) -> dict[str, str]:
     """Return the bodies of hands and feet, mapped to their wrist or ankle."""
-    return _on(skeleton, ("wrist", "ankle"))
+    return _on(skeleton, plan_of(skeleton), ("wrist", "ankle"))
 
 
-def _on(skeleton: ps.Skeleton, roles: tuple[str, ...]) -> dict[str, str]:
-    plan = plan_of(skeleton)
+def _on(skeleton: ps.Skeleton, plan: ps.BodyPlan | None, roles: tuple[str, ...]) -> dict[str, str]:
     joints = [plan[f"{role}.{side}"] for role in roles for side in "LR"] if plan is not None else []
     return {
         body: joint for joint in joints for body in (joint, *below_of(skeleton, joint), *_sites(skeleton, joint))

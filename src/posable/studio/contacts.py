@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import posable as ps
-from posable.studio.appearance import Appearance, appearance_of, extent, has_body
+from posable.studio.appearance import Appearance, appearance_of, extent, has_body, root_joint
 
 OWN = 0.5  # weight from which a vertex belongs to a bone
 SMALL = 0.06  # relative to the figure: smaller bones (fingers) are ignored
@@ -47,14 +47,18 @@ class ContactDetector:
         self.meshes = () if scene is None or has_body(skeleton) else tuple(scene.meshes)
         self.cheap = False  # whether it is fast enough for drags
         self._then, self._ready = then, threading.Event()
+        self._thread: threading.Thread | None = None
 
     def start(self) -> ContactDetector:
-        """Start preparing; return the detector."""
-        threading.Thread(target=self._make, name="posable solids", daemon=True).start()
+        """Start preparing, unless it has been started; return the detector."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._make, name="posable solids", daemon=True)
+            self._thread.start()
         return self
 
     def wait(self, seconds: float = 60.0) -> bool:
-        """Wait until it is ready; return whether it is."""
+        """Wait until it is ready, starting it if need be; return whether it is."""
+        self.start()
         return self._ready.wait(seconds)
 
     @property
@@ -81,7 +85,7 @@ class ContactDetector:
         solids = self._solids
         if not solids.standing:
             return []
-        up = 1 if self.skeleton.up == "y" else 2
+        up = self.skeleton.up_axis
         positions, turns = frames.many(solids.standing)
         near, out = positions[:, up] - solids.bounds < ON_FLOOR * self.size, []
         for k in np.flatnonzero(near):
@@ -93,6 +97,18 @@ class ContactDetector:
                 place[up] = 0.0
                 out.append(Contact(solids.standing[k], "", -float(heights[lowest]), place))
         return out
+
+    def support(self, frames: Any) -> np.ndarray:
+        """Return the points (N, 3) [m] of the solids that stand on the floor; empty while it is being prepared."""
+        if not self.ready or not self._solids.standing:
+            return np.zeros((0, 3))
+        solids, up = self._solids, self.skeleton.up_axis
+        positions, turns = frames.many(solids.standing)
+        out = [np.zeros((0, 3))]
+        for k in np.flatnonzero(positions[:, up] - solids.bounds < TOUCHING * self.size):
+            points = solids.corners[k][0] @ turns[k].T + positions[k]
+            out.append(points[points[:, up] - solids.corners[k][1] < TOUCHING * self.size])
+        return np.concatenate(out)
 
     def _make(self) -> None:
         with _prepare_lock:
@@ -136,7 +152,7 @@ def prepare_solids(skeleton: ps.Skeleton, meshes: tuple[Any, ...]) -> Solids:
         solids = solids_of(skeleton, appearance_of(skeleton, ps.Scene(skeleton=skeleton, meshes=meshes), detail=COARSE))
         large = [solid for solid in solids if np.ptp(solid.points, axis=0).max() > SMALL * size]
     corners: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
-    for solid in solids if skeleton.joints[0].motion.size == 6 else []:
+    for solid in solids if root_joint(skeleton).motion.size == 6 else []:
         if solid.normal is None and solid.joint in skeleton.names:
             points = np.asarray(solid.points, dtype=float)
             corners.setdefault(solid.joint, []).append((points, np.full(len(points), float(solid.radius))))
@@ -225,17 +241,26 @@ class Balance(NamedTuple):
     steady: bool
 
 
-def balance_of(skeleton: ps.Skeleton, frames: Any, size: float) -> Balance | None:
-    """Return the balance of a figure on the floor, or None if it has no mass or does not touch the floor."""
+def balance_of(skeleton: ps.Skeleton, frames: Any, size: float, support: np.ndarray | None = None) -> Balance | None:
+    """Return the balance of a figure on the floor, or None if it has no mass or does not touch the floor.
+
+    Args:
+        skeleton: The figure.
+        frames: Its frames.
+        size: Its size [m].
+        support: (N, 3) [m] points of its solids on the floor, for figures whose joints and sites do not outline feet.
+    """
     mass, local, names = _masses(skeleton)
-    if not mass.sum() > 0.0 or skeleton.joints[0].motion.size != 6:
+    if not mass.sum() > 0.0 or root_joint(skeleton).motion.size != 6:
         return None
     places, turns = frames.many(names)
     count = len(mass)
     centre = mass @ (places[:count] + (turns[:count] @ local[..., None])[..., 0]) / mass.sum()
-    up = 1 if skeleton.up == "y" else 2
+    up = skeleton.up_axis
     flat = [axis for axis in range(3) if axis != up]
     on_floor = places[places[:, up] < TOUCHING * size][:, flat]
+    if len(on_floor) < 3 and support is not None:
+        on_floor = support[:, flat]
     if len(on_floor) < 3:
         return None
     hull = _hull(on_floor)
@@ -256,23 +281,14 @@ def _masses(skeleton: ps.Skeleton) -> tuple[np.ndarray, np.ndarray, tuple[str, .
     return mass, local, (*skeleton.names, *skeleton.site_names)
 
 
+_TURN = np.linspace(0.0, 2.0 * np.pi, 48, endpoint=False)
+_WAYS = np.stack([np.cos(_TURN), np.sin(_TURN)])  # (2, 48)
+
+
 def _hull(points: np.ndarray) -> np.ndarray:
-    """Return the convex hull (P, 2) of points (N, 2), anticlockwise."""
-    ordered = sorted(set(map(tuple, np.round(points, 6).tolist())))
-
-    def half(sequence: list) -> list:
-        out: list = []
-        for point in sequence:
-            while len(out) > 1 and _turn(out[-2], out[-1], point) <= 0:
-                out.pop()
-            out.append(point)
-        return out[:-1]
-
-    return np.array(half(ordered) + half(ordered[::-1]))
-
-
-def _turn(a: tuple, b: tuple, c: tuple) -> float:
-    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+    """Return the convex hull (P, 2) of points (N, 2), anticlockwise: the farthest in each of 48 directions."""
+    corners = np.argmax(points @ _WAYS, axis=0)
+    return points[corners[corners != np.roll(corners, 1)]]
 
 
 def _inside(hull: np.ndarray, point: np.ndarray) -> bool:

@@ -15,7 +15,7 @@ from posable.studio.body_goals import LikelyPose, arms_off_trunk, balance, is_pe
 from posable.studio.handles import POSTURE, Handle, goals_of, posture_weights, relaxed
 
 STEPS = 8  # Newton steps per solve during a drag; the next target continues from there
-STEP = 0.12  # [rad, m] how far a dof may move in one solve, lest a drag beyond reach throws limbs about
+STEP = 0.12  # [rad, m] how far a dof may move in one solve, so that a drag beyond reach does not throw limbs about
 STRIDE = 0.015  # [m] a target that jumps gets another solve per this distance
 ROUNDS = 15  # largest number of solves for one target
 STILL = 2e-3  # [rad, m] a solve that moves less is the last one for its target
@@ -70,13 +70,15 @@ def are_settings(changes: Mapping[str, Any]) -> bool:
 
 
 @lru_cache(maxsize=8)
-def without_stretch(skeleton: ps.Skeleton) -> ps.Skeleton:
-    """Return a figure whose bones keep their lengths: free joints other than the root only rotate."""
+def with_lengths(skeleton: ps.Skeleton, stretch: bool) -> ps.Skeleton:
+    """Return a figure whose bones keep their lengths, or may `stretch`: free joints also translate."""
+    if not stretch:
+        return skeleton.with_rigid_bones()
     slides = [
-        name for joint in skeleton.joints[1:] if isinstance(joint.motion, ps.Free)
+        name for joint in skeleton.joints if isinstance(joint.motion, ps.Free)
         for name in skeleton.dof_names[skeleton.index(joint.name)][:3]
     ]  # fmt: skip
-    return skeleton.freeze(slides) if slides else skeleton
+    return skeleton.unfreeze(slides)
 
 
 def _are_options(solver: Any, options: dict[str, Any]) -> bool:
@@ -127,7 +129,7 @@ class DragSolver:
     @property
     def moving(self) -> ps.Skeleton:
         """The figure whose degrees of freedom a drag may change."""
-        return self.skeleton if self.settings.stretch else without_stretch(self.skeleton)
+        return with_lengths(self.skeleton, self.settings.stretch)
 
     def pack(self, handles: tuple[Handle, ...], active: set[str], pose: np.ndarray) -> None:
         """Pack the goals of the handles, firm for those in `active`, for solves that start at `pose` (n,)."""

@@ -130,11 +130,10 @@ def add_skin(out: FigureNodes, scene: viser.SceneApi, name: str, skin: Skin, **s
     out.skins.append((mesh, skin.bones, skin.anchor))
 
 
-OWN = 0.5  # weight from which a vertex belongs to a bone
 FELT = 0.02  # bones with a smaller weight are left out of a shell
 LIFT = 0.0015  # relative to the figure: offset of a shell from the skin
 MOST = 6  # largest number of shells that are shown
-TINT = 0.34  # opacity of the tint
+TINT = 0.45  # opacity of the tint
 Color = tuple[int, int, int]
 
 
@@ -186,8 +185,8 @@ def skin_patch(skin: Skin, joint: str, lift: float) -> Skin | None:
     """Return the part of a skin that moves with a joint, offset by `lift` [m]; None if there is none."""
     if joint not in skin.bones:
         return None
-    own = skin.weights[:, skin.bones.index(joint)] >= OWN
-    faces = skin.faces[own[skin.faces].all(axis=1)]
+    owner = skin.weights[skin.faces].sum(axis=1).argmax(axis=1)  # every face has one, so that patches join
+    faces = skin.faces[owner == skin.bones.index(joint)]
     if not len(faces):
         return None
     used, where = np.unique(faces, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Uploads and downloads of a page: stored in the session's own folder, read and written by Posable's formats."""
+"""Files of a session: uploads and downloads in a folder of its own, and the local file that it was opened from."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import re
 import tempfile
 import warnings
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import posable as ps
+from posable.studio.messages import strip_control
 
 LARGEST = 64 * 2**20  # [bytes] largest upload
 EXPORTS = ("bvh", "glb", "amc", "csv", "npz")
@@ -86,6 +89,20 @@ def load_quietly(path: str | Path, skeleton: ps.Skeleton | None = None) -> ps.Sc
         return ps.load(path, skeleton=skeleton if needs else None)
 
 
+def notes_on(scene: ps.Scene, most: int = 2) -> str:
+    """Return what to know about a file: notes on reading it, such as missing meshes, and how many takes it has."""
+    notes = [f"Note: {strip_control(without_paths(note))}." for note in scene.notes[:most]]
+    if len(scene.motions) > 1:
+        notes.append(f"It has {len(scene.motions)} takes; choose one in the Time tab.")
+    return " ".join(notes)
+
+
+def with_take(scene: ps.Scene, name: Any) -> ps.Scene:
+    """Return a scene that shows the named take; unchanged if it has none of that name."""
+    known = isinstance(name, str) and name in scene.motions
+    return scene.replace(motion=scene.motions[name]) if known else scene
+
+
 def without_paths(text: str) -> str:
     """Return a message without the folders of this machine."""
     return _PATH.sub("", text)
@@ -109,3 +126,65 @@ def upright(markers: ps.Markers | None, skeleton: ps.Skeleton) -> ps.Markers | N
     x, y, z = np.moveaxis(markers.positions, -1, 0)
     turned = (x, z, -y) if skeleton.up == "y" else (x, -z, y)
     return replace(markers, positions=np.stack(turned, axis=-1), up=skeleton.up)
+
+
+class WatchedFile:
+    """The file of a session, or none."""
+
+    def __init__(self, session: Any):
+        self.session = session
+        self.path: Path | None = None
+        self.seen = 0.0  # [s] last known modification time
+        self.ask: Callable[[str], None] | None = None  # asks the user what to do if there is unsaved work
+
+    def watch(self, path: Path | None) -> None:
+        """Watch a file, or none."""
+        self.path, self.seen = path, path.stat().st_mtime if path is not None else 0.0
+
+    def look(self) -> None:
+        """Reload the file if it has changed, or ask if there is unsaved work."""
+        if self.path is None or not self.path.exists():
+            return
+        now = self.path.stat().st_mtime
+        if now == self.seen:
+            return
+        self.seen = now
+        if self.session.dirty and self.ask is not None:
+            self.ask(self.path.name)
+        else:
+            self.reload()
+
+    def reload(self) -> bool:
+        """Reload the file; keys, handles and pose are kept if the figure is the same. Can be undone."""
+        session = self.session
+        path = self.path
+        if path is None:
+            return False
+        try:
+            scene = with_take(load_quietly(path, session.skeleton), session.take_name)
+            same = scene.has_skeleton and scene.skeleton.dof_names == session.skeleton.dof_names
+            if same and session.dirty:
+                self._reload_below(scene, origin_of(path))
+            else:
+                session.open(scene, origin=origin_of(path))
+            session.notify(f"Reloaded {path.name}")
+            return True
+        except (ps.PosableError, OSError) as error:
+            session.notify(str(error), "bad")
+            return False
+
+    def _reload_below(self, scene: ps.Scene, origin: Origin) -> None:
+        """Replace the take below the keys by another one of the same figure."""
+        session = self.session
+        with session.at_rest():
+            session.push_undo()
+            take = scene.motion if scene.motion is not None and len(scene.motion) else None
+            skeleton = scene.skeleton if scene.has_skeleton else session.skeleton
+            count = len(take) if take is not None else np.inf
+            keys = {frame: pose for frame, pose in session.timeline.keys.items() if frame < count}
+            line = replace(session.timeline, skeleton=skeleton, take=take, keys=keys)
+            line = replace(line, frame=min(line.frame, line.count - 1))
+            state = replace(session.state(), scene=scene, origin=origin, timeline=line, figure=session.figure + 1)
+            session.restore(state)
+            session.show_frame()
+        session.publish()

@@ -1,4 +1,4 @@
-"""Pictures and films of a figure: PNG, GIF and MP4 by our own renderer, and a page that plays a take."""
+"""Pictures and films of a figure: PNG, GIF and MP4 (rendered by raster.py), and an HTML page that plays a take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.studio.appearance import Appearance, appearance_of, extent, skinned
+from posable.studio.appearance import Appearance, appearance_of, extent, front_of, root_joint, skinned
 from posable.studio.raster import Camera, Surface, render
 
 FILMS = ("mp4", "gif")
@@ -32,17 +32,16 @@ def camera_for(skeleton: ps.Skeleton, poses: np.ndarray, look: Appearance, *, as
     low, high = places.min(axis=0), places.max(axis=0)
     middle = 0.5 * (low + high)
     size = max(float(np.linalg.norm(high - low)), 0.5 * extent(skeleton)) * (1.0 if aspect >= 1.0 else 1.0 / aspect)
-    tall = skeleton.up != "z"
-    up = np.array([0.0, 1.0, 0.0]) if tall else np.array([0.0, 0.0, 1.0])
-    across = np.array([0.45, 0.0, 1.0]) if tall else np.array([1.0, 0.45, 0.0])
+    up = skeleton.up_vector
+    front = front_of(skeleton, ps.forward(skeleton, poses[0]))
+    across = front + 0.45 * np.cross(up, front)
     away = across / np.linalg.norm(across) + 0.22 * up
     return Camera(middle + 1.5 * size * away, middle, up, float(np.radians(38.0)))
 
 
 def camera_of(camera: Any, skeleton: ps.Skeleton) -> Camera:
     """Return the camera of a page."""
-    up = np.array([0.0, 0.0, 1.0]) if skeleton.up == "z" else np.array([0.0, 1.0, 0.0])
-    return Camera(np.array(camera.position), np.array(camera.look_at), up, float(camera.fov))
+    return Camera(np.array(camera.position), np.array(camera.look_at), skeleton.up_vector, float(camera.fov))
 
 
 def surfaces_of(look: Appearance, frames: Any) -> list[Surface]:
@@ -83,7 +82,7 @@ def frames_of(
     motion: ps.Motion, look: Appearance, camera: Camera, size: tuple[int, int], progress: Progress
 ) -> Iterator[Any]:
     """Yield the pictures of a motion; the camera follows the figure."""
-    root = motion.skeleton.names[0]
+    root = root_joint(motion.skeleton).name
     first = ps.forward(motion.skeleton, motion.poses[0]).position(root)
     for k, pose in enumerate(motion.poses):
         frames = ps.forward(motion.skeleton, pose)
@@ -183,8 +182,8 @@ def _recorded(motion: ps.Motion, look: Appearance, camera: Camera) -> bytes:
         server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
     try:
         scene, size = server.scene, extent(motion.skeleton)
-        up = motion.skeleton.up or "y"
-        scene.set_up_direction(f"+{up}")  # type: ignore[arg-type]
+        up = "xyz"[motion.skeleton.up_axis]
+        scene.set_up_direction(f"+{up}")  # type: ignore[arg-type]  # "+y" and such
         scene.configure_environment_map("warehouse", environment_intensity=0.9)
         cell = 10.0 ** np.round(np.log10(size)) / 4.0
         scene.add_grid(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 import viser
 
-from posable.studio.meshes import matrices_wxyz, moved, quaternions, ring, sphere
+import posable as ps
+from posable.studio.body_goals import plan_of
+from posable.studio.meshes import Shape, matrices_wxyz, moved, quaternions, ring, sphere
+from posable.studio.overlays import bone_of
 from posable.studio.session import Session
 from posable.studio.state import View
 from posable.studio.viser_adapter import NodeUpdater
@@ -16,6 +20,7 @@ from posable.studio.viser_adapter import NodeUpdater
 HELD, PINNED, FREE, ELBOW, CHOSEN = (46, 196, 182), (255, 159, 28), (170, 178, 190), (155, 114, 207), (239, 71, 111)
 REACH = 1.50  # [m] from pelvis to fingertip of a person of 1.80 m: scale of the handles
 GIZMO = "/gizmo"
+SHORT, SLICE, THICKEST = 0.02, 0.03, 0.14  # relative to the figure: of a bone, and of the part of a limb at a handle
 
 
 class HandleStyle(NamedTuple):
@@ -26,30 +31,88 @@ class HandleStyle(NamedTuple):
     opacity: float
 
 
+class Hold(NamedTuple):
+    """A page that drags a handle: its client, the handle, and the way from the pointer to the handle (3,) [m]."""
+
+    client: int | None
+    handle: str
+    offset: np.ndarray
+
+
+class Girth(NamedTuple):
+    """How thick a limb is at a handle: radius [m] across an axis (3,) of the world."""
+
+    radius: float
+    axis: np.ndarray
+
+
+def girth_at(
+    skeleton: ps.Skeleton, frames: Any, points: dict[str, np.ndarray], name: str, up: np.ndarray, size: float
+) -> Girth:
+    """Return the girth of a figure at a joint or site.
+
+    Args:
+        skeleton: The figure.
+        frames: Its frames.
+        points: (V, 3) [m] of the surface of each body, in its frame.
+        name: The joint or site.
+        up: (3,) the axis at the root and at the pelvis.
+        size: [m] of the figure.
+    """
+    joint = skeleton.joint(next((site.joint for site in skeleton.sites if site.name == name), name))
+    place, axis, own, before = frames.position(name), up, joint, np.zeros(3)
+    plan = plan_of(skeleton)
+    if joint.parent is not None and (plan is None or joint.name != plan.roles.get("pelvis")):
+        along = frames.rotation_matrix(joint.name) @ np.array(bone_of(skeleton, joint.name))
+        before = place - frames.position(joint.parent)
+        axis = along if np.linalg.norm(along) > SHORT * size else before if np.linalg.norm(before) > 1e-6 else up
+    near = [joint.name]  # the surfaces that meet there: its own and the next one above
+    while own.parent is not None and len(near) < 2:
+        own = skeleton.joint(own.parent)
+        near += [own.name] if own.name in points else []
+    axis = axis / np.linalg.norm(axis)
+    parts = [np.zeros((0, 3))]
+    for body in (body for body in near if body in points):
+        away = points[body] @ frames.rotation_matrix(body).T + frames.position(body) - place
+        if body != joint.name:  # of a bent limb, not the whole length of the bone above
+            away = away[np.abs(away @ before) <= SLICE * size * np.linalg.norm(before)]
+        parts.append(away)
+    away = np.concatenate(parts)
+    along = away @ axis
+    across = np.sqrt(np.maximum(np.einsum("ij,ij->i", away, away) - along**2, 0.0))
+    met = across[(np.abs(along) < SLICE * size) & (across < THICKEST * size)]
+    return Girth(float(np.percentile(met, 90)) if len(met) > 3 else 0.0, axis)
+
+
 class HandleNodes:
     """The handles of one figure, synchronised with the session, which is notified when they are dragged."""
 
     def __init__(
-        self, scene: viser.SceneApi, session: Session, *, size: float, up: np.ndarray, dressed: bool, thick: float = 1.0
-    ):
+        self, scene: viser.SceneApi, session: Session, *, size: float, up: np.ndarray, dressed: bool,
+        surface: dict[str, np.ndarray] | None = None,
+    ):  # fmt: skip
         self.scene, self.session = scene, session
-        self.thick = thick  # scale of balls, so that they protrude from a skin
+        self.surface = surface  # of a figure with a body of its own, from which handles protrude: see `surface_points`
         self.size, self.up, self.dressed = size, up, dressed
         self.nodes: dict[str, Any] = {}
         self.looks: dict[str, HandleStyle] = {}
-        self.grabbing: dict[str, np.ndarray] = {}  # by dragged body: from the pointer to the handle (3,) [m]
-        self.holders: dict[str, tuple[int | None, str]] = {}  # the page that drags it, and the handle
+        self.holds: dict[str, Hold] = {}  # by dragged node
+        self._holding = threading.RLock()  # no target may follow the end of its drag, whichever thread ends it
+        self.rings: set[str] = set()  # handles that are rings around a limb, because a ball would be inside it
         self.gizmo: tuple[tuple[str, str], Any] | None = None
         self.round, self.flat = NodeUpdater(), NodeUpdater()  # balls need no orientation
 
     def show(self, view: View) -> None:
         """Update the handles to a view."""
+        self.frames = view.frames
         self._dress(view)
         self._move(view)
         self._show_gizmo(view)
 
     def remove(self) -> None:
-        """Remove all nodes."""
+        """End all drags and remove all nodes."""
+        for node in list(self.holds):
+            self._drop(node)
         for node in self.nodes.values():
             node.remove()
         if self.gizmo is not None:
@@ -57,36 +120,55 @@ class HandleNodes:
 
     def let_go(self, client: int) -> None:
         """End the drags of a page that has disconnected."""
-        for node in [node for node, (holder, _) in self.holders.items() if holder == client]:
+        for node in [node for node, hold in list(self.holds.items()) if hold.client == client]:
             self._drop(node)
 
-    def _take(self, node: str, handle: str, client: int | None, offset: np.ndarray) -> None:
-        self.grabbing[node], self.holders[node] = offset, (client, handle)
+    def _take(self, node: str, hold: Hold) -> None:
+        """Let a page drag a node, unless another page does."""
+        with self._holding:
+            free = node not in self.holds or self.holds[node].client == hold.client
+            if free:
+                self._drop(node)
+                self.holds[node] = hold
+        if not free:
+            self.session.notify(f"{hold.handle} is being dragged on another page.")
+
+    def _pull(self, node: str, client: int | None, place: np.ndarray, rotation: np.ndarray | None = None) -> bool:
+        """Drag a node to where the pointer of a page is (3,) [m]; return whether this page holds it."""
+        with self._holding:
+            hold = self.holds.get(node)
+            if hold is None or hold.client != client:
+                return False
+            self.session.drag(hold.handle, place + hold.offset, rotation)
+            return True
 
     def _drop(self, node: str) -> None:
-        self.grabbing.pop(node, None)
-        _, handle = self.holders.pop(node, (0, None))
-        if handle is not None:
-            self.session.release(handle)
+        with self._holding:
+            hold = self.holds.pop(node, None)
+            if hold is not None:
+                self.session.release(hold.handle)
 
     def _dress(self, view: View) -> None:
         wanted = {h.body: self._look(view, h) for h in view.handles}
         for name in view.elbows:
             wanted.setdefault(name, HandleStyle("elbow", CHOSEN if name in view.selection else ELBOW, 0.85))
-        if wanted == self.looks:
-            return
-        for name in [name for name in self.nodes if wanted.get(name) != self.looks.get(name)]:
-            if name not in self.grabbing or name not in wanted:
-                self.nodes.pop(name).remove()
-                self.looks.pop(name)
+        for name in [
+            name for name, look in self.looks.items() if name not in wanted or wanted[name].shape != look.shape
+        ]:
+            self._drop(name)  # its end may not be heard
+            self.nodes.pop(name).remove()
+            self.looks.pop(name)
         for name, look in wanted.items():
             if name not in self.nodes:
                 self.nodes[name], self.looks[name] = self._add(name, look), look
+            elif self.looks[name] != look:  # the same node: a page may just be pressing on it
+                self.nodes[name].color, self.nodes[name].opacity = look.color, look.opacity
+                self.looks[name] = look
 
     def _look(self, view: View, handle: Any) -> HandleStyle:
         color = CHOSEN if handle.body in view.selection else {"pinned": PINNED, "held": HELD, "free": FREE}[handle.hold]
         kind = handle.body.partition(".")[0]
-        shape = kind if kind in ("pelvis", "head", "foot", "hand") else "end"
+        shape = kind if self.dressed and kind in ("pelvis", "head", "foot", "hand") else "end"
         return HandleStyle(shape, color, 0.35 if handle.hold == "free" else 0.9)
 
     def _move(self, view: View) -> None:
@@ -108,10 +190,10 @@ class HandleNodes:
 
     def _is_ball(self, name: str) -> bool:
         shape = self.looks[name].shape
-        return shape in ("hand", "end") or (shape == "elbow" and not self.dressed)
+        return name not in self.rings and (shape in ("hand", "end") or (shape == "elbow" and not self.dressed))
 
     def _add(self, name: str, look: HandleStyle) -> Any:
-        unit = self.size / REACH  # 1 for a person of 1.80 m
+        unit, grip = self.size / REACH, 0.0  # 1 for a person of 1.80 m
         _x, y, z = np.eye(3)
         if look.shape == "pelvis":
             mesh = ring(0.205 * unit, 0.009 * unit, self.up)
@@ -122,31 +204,46 @@ class HandleNodes:
         elif look.shape == "elbow" and self.dressed:
             mesh = ring((0.082 if name.startswith("knee") else 0.060) * unit, 0.0065 * unit, y)
         else:
-            radius = 0.026 if look.shape == "elbow" else 0.050 if look.shape == "hand" else 0.034
-            mesh = sphere(radius * self.thick * unit)
+            radius = (0.026 if look.shape == "elbow" else 0.050 if look.shape == "hand" else 0.034) * unit
+            mesh, grip = self._around(name, radius)
+        path = f"/handles/{quote(name, safe='')}"
+        node = self._pressable(path, name, mesh, look.color, look.opacity)
+        if grip:  # goes and moves with the ring
+            self._pressable(f"{path}/grip", name, sphere(grip), look.color, 0.0)
+        return node
+
+    def _pressable(self, path: str, name: str, mesh: Shape, color: tuple[int, int, int], opacity: float) -> Any:
+        """Add a surface that drags and selects a handle."""
         node = self.scene.add_mesh_simple(
-            f"/handles/{quote(name, safe='')}",
-            *mesh,
-            color=look.color,
-            opacity=look.opacity,
-            cast_shadow=False,
-            receive_shadow=False,
+            path, *mesh, color=color, opacity=opacity, cast_shadow=False, receive_shadow=False
         )
         node.on_drag("left")(self._dragging(name))
         node.on_click(self._clicking(name))
         node.on_click(modifier="cmd/ctrl")(self._adding(name))
         return node
 
+    def _around(self, name: str, radius: float) -> tuple[Shape, float]:
+        """Return a ball of some radius [m], or where the limb would hide it, a ring around the limb.
+
+        The second value is the radius [m] of an invisible ball inside the ring, or 0: a press on the limb takes hold of
+        the handle.
+        """
+        if self.surface is None:
+            return sphere(radius), 0.0
+        girth = girth_at(self.session.skeleton, self.frames, self.surface, name, self.up, self.size)
+        if girth.radius < 0.7 * radius:
+            return sphere(radius), 0.0
+        self.rings.add(name)
+        axis = self.frames.rotation_matrix(name).T @ girth.axis
+        return ring(1.08 * girth.radius + 0.008 * self.size, 0.006 * self.size, axis), 0.75 * girth.radius
+
     def _dragging(self, name: str) -> Any:
         async def follow(event: viser.SceneNodeDragEvent) -> None:
-            pointer = np.array(event.end_position)
-            if event.phase == "start":
-                offset = np.array(event.target.position) - np.array(event.start_position)
-                self._take(name, name, event.client_id, offset)
-            offset = self.grabbing.get(name)
-            if offset is not None:
-                self.session.drag(name, pointer + offset)
-            if event.phase == "end":
+            node = self.nodes.get(name)
+            if event.phase == "start" and node is not None:
+                self._take(name, Hold(event.client_id, name, node.position - np.array(event.start_position)))
+            held = self._pull(name, event.client_id, np.array(event.end_position))
+            if held and event.phase == "end":
                 self._drop(name)
 
         return follow
@@ -168,7 +265,7 @@ class HandleNodes:
         handle = next((h for h in view.handles if h.body == view.selected), None)
         look = None if handle is None else (handle.body, handle.mode)
         if self.gizmo is not None and self.gizmo[0] != look:
-            self._drop(GIZMO)  # its end will not be heard
+            self._drop(GIZMO)
             self.gizmo[1].remove()
             self.gizmo = None
         if handle is None or look is None:
@@ -181,7 +278,7 @@ class HandleNodes:
             )  # fmt: skip
             node.on_update(self._turning(handle.body))
             self.gizmo = (look, node)
-        if GIZMO not in self.grabbing:
+        if GIZMO not in self.holds:
             place = handle.position if handle.mode != "orientation" else view.frames.position(handle.body)
             self.gizmo[1].position = place
             self.gizmo[1].wxyz = quaternions(handle.rotation[None])[0]
@@ -189,10 +286,10 @@ class HandleNodes:
     def _turning(self, name: str) -> Any:
         async def follow(event: viser.TransformControlsEvent) -> None:
             if event.phase == "start":
-                self._take(GIZMO, name, event.client_id, np.zeros(3))
-            if GIZMO in self.grabbing:  # a move may still come after the end, and would begin a drag that nobody ends
-                self.session.drag(name, event.target.position.copy(), matrices_wxyz(event.target.wxyz))
-            if event.phase == "end":
+                self._take(GIZMO, Hold(event.client_id, name, np.zeros(3)))
+            turn = matrices_wxyz(event.target.wxyz)
+            held = self._pull(GIZMO, event.client_id, event.target.position.copy(), turn)
+            if held and event.phase == "end":
                 self._drop(GIZMO)
 
         return follow

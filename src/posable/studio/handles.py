@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
+from posable.studio.appearance import root_joint
 
 HOLDS = ("pinned", "held", "free")  # firmly, gently, not at all
 MODES = ("position", "orientation", "both")
@@ -20,9 +21,11 @@ FARTHEST = 100.0  # [m] from the origin; targets beyond are invalid
 _HUMAN = ("hand.L", "hand.R", "foot.L", "foot.R", "head", "pelvis")
 _ENDS = (r"(hand|wrist)$", r"(foot|ankle)$", r"head$")
 _SMALL = re.compile(r"thumb|index|middle|ring|pinky|finger|toe|jaw|eye|marker", re.IGNORECASE)
+_JAW = re.compile(r"jaw|gripper", re.IGNORECASE)
 _SENSOR = re.compile(r"imu|camera|rgb|optical|depth|sensor|laser|sonar|lidar|frame$", re.IGNORECASE)
 POSTURE = "posture"  # label of the posture goal
 MOST = 10  # default handles of a figure
+LONG = 3  # joints of a tail; shorter branches are the helper bones of a rig (twists, muscles)
 PICKED = 0.045  # largest distance of a click from a joint or site, relative to the figure's size
 
 
@@ -92,17 +95,18 @@ def default_handles(skeleton: ps.Skeleton, frames: Any, limbs: Collection[str] =
             handle_at(frames, body, hold=firm.get(body, "held"), mode="both" if body in firm else "position")
             for body in _HUMAN
         )
-    root = skeleton.joints[0]
+    root = root_joint(skeleton)
     moving = root.motion.size == 6
     roles = _roles(skeleton)
     if roles:
         kept = {role: joint for role, joint in roles.items() if joint not in limbs}
         kept |= {f"tail{k}": body for k, body in enumerate(_tails(skeleton, roles, frames))}
+        feet = _feet(skeleton, roles) if moving else ()
         return tuple(
             handle_at(
                 frames, body,
-                hold="pinned" if moving and role.startswith("ankle")
-                else "free" if role.startswith(("elbow", "knee")) else "held",
+                hold="pinned" if role in feet else "free" if role.startswith(("elbow", "knee")) else "held",
+                mode="both" if role in feet else "position",
             )
             for role, body in kept.items()
         )  # fmt: skip
@@ -110,13 +114,20 @@ def default_handles(skeleton: ps.Skeleton, frames: Any, limbs: Collection[str] =
     if moving and root.name not in bodies:
         bodies = [*bodies, root.name]
     feet = re.compile(_ENDS[1], re.IGNORECASE)
-    tool = len(bodies) == 1 and skeleton.size >= 6 and not moving  # of an arm: position and orientation
+    movers = {body: _movers(skeleton, body) for body in bodies[:MOST]}
+
+    def is_tool(body: str) -> bool:
+        """Return whether an end is the tool of an arm, whose position and orientation are its own."""
+        others = [dofs for other, dofs in movers.items() if other != body]
+        own = movers[body].difference(*others) if others else range(skeleton.size)
+        return not moving and len(own) >= 6
+
     return tuple(
         handle_at(
             frames, body, hold="pinned" if moving and feet.search(_plain(body)) else "held",
-            mode="both" if tool else "position",
+            mode="both" if is_tool(body) else "position",
         )
-        for body in bodies[:MOST]
+        for body in movers
     )  # fmt: skip
 
 
@@ -138,15 +149,25 @@ def _roles(skeleton: ps.Skeleton) -> dict[str, str]:
     if "head" in found and not re.search(_ENDS[2], _plain(found["head"]), re.IGNORECASE):
         heads = [n for n in below_of(skeleton, found["head"]) if re.search(_ENDS[2], _plain(n), re.IGNORECASE)]
         found["head"] = heads[0] if heads else found["head"]
-    if skeleton.joints[0].motion.size == 6:
-        found["pelvis"] = skeleton.names[0]
-    elif not _moves(skeleton, found.get("pelvis", "")):
+    if not _moves(skeleton, found.get("pelvis", "")):
         found.pop("pelvis", None)
     return {role: joint for k, (role, joint) in enumerate(found.items()) if joint not in list(found.values())[:k]}
 
 
+def _feet(skeleton: ps.Skeleton, roles: Mapping[str, str]) -> list[str]:
+    """Return the roles of the ends that a figure stands on: the ankles, and the wrists of an animal on four legs."""
+    rest = ps.forward(skeleton, skeleton.rest)
+    height = {role: float(rest.position(body) @ skeleton.up_vector) for role, body in roles.items()}
+    ankle = min(height["ankle.L"], height["ankle.R"])
+    knee = max(height.get("knee.L", ankle), height.get("knee.R", ankle))
+    return [
+        role for role in roles
+        if role.startswith("ankle") or (role.startswith("wrist") and height[role] - ankle < 0.5 * (knee - ankle))
+    ]  # fmt: skip
+
+
 def _tails(skeleton: ps.Skeleton, roles: Mapping[str, str], frames: Any) -> list[str]:
-    """Return the ends without a handle nearby or above: a tail, an ear, a backpack."""
+    """Return the ends of long chains without a handle nearby or above, such as a tail."""
     ends = {role: body for role, body in roles.items() if role != "pelvis"}
     taken = {name for body in ends.values() for name in below_of(skeleton, body)}
     held = set(roles.values())
@@ -154,17 +175,30 @@ def _tails(skeleton: ps.Skeleton, roles: Mapping[str, str], frames: Any) -> list
     places = [frames.position(body) for body in ends.values()]
     others = [
         body for body in _leaves(skeleton)
-        if body not in taken and body not in held and not _SMALL.search(body) and not _SENSOR.search(body)
+        if body not in taken and body not in held and _branch(skeleton, body, held) >= LONG
+        and not _SMALL.search(body) and not _SENSOR.search(body)
         and all(np.linalg.norm(frames.position(body) - place) > 0.15 * size for place in places)
     ]  # fmt: skip
     return _apart(skeleton, others, frames)[:2] if others else []
+
+
+def _branch(skeleton: ps.Skeleton, body: str, held: Collection[str]) -> int:
+    """Return how many joints an end has to itself, down from the chains of the bodies that are `held`."""
+    trunk: set[str | None] = set()
+    for joint in reversed(skeleton.joints):  # parents come first
+        trunk |= {joint.name, joint.parent} if joint.name in held or joint.name in trunk else set()
+    at: str | None = next((site.joint for site in skeleton.sites if site.name == body), body)
+    count = 0
+    while at is not None and at not in trunk:
+        count, at = count + 1, skeleton.joint(at).parent
+    return count
 
 
 def opening_pose(skeleton: ps.Skeleton, scene: ps.Scene) -> np.ndarray:
     """Return the initial pose (n,) of a figure: its rest pose inside its limits, standing on the floor."""
     pose = np.clip(skeleton.rest, skeleton.lower, skeleton.upper)
     root = skeleton.joints[0]
-    up = 1 if skeleton.up == "y" else 2
+    up = skeleton.up_axis
     if root.motion.size != 6 or set(_HUMAN) <= set(skeleton.site_names):
         return pose
     frames = ps.forward(skeleton, pose)
@@ -173,6 +207,10 @@ def opening_pose(skeleton: ps.Skeleton, scene: ps.Scene) -> np.ndarray:
         mesh.vertices @ frames.rotation_matrix(mesh.joint).T + frames.position(mesh.joint)
         for mesh in scene.meshes if mesh.joint is not None and mesh.joint in skeleton.names and len(mesh.vertices)
     ]  # fmt: skip
+    for shape in skeleton.shapes:
+        if shape.normal is None and shape.joint in skeleton.names:
+            turn, place = frames.rotation_matrix(shape.joint), frames.position(shape.joint)
+            points.append(shape.points @ turn.T + place - shape.radius * np.eye(3)[up])
     lowest = min(float(part[:, up].min()) for part in points)
     height = skeleton.index(root.name).start + up
     size = float(np.linalg.norm(np.ptp(points[0], axis=0)))
@@ -219,8 +257,10 @@ def _moves(skeleton: ps.Skeleton, joint: str) -> bool:
 def _leaves(skeleton: ps.Skeleton) -> list[str]:
     """Return one body at the end of each chain of moving joints: the farthest site of its last joint, or the joint.
 
-    Parts fixed to a joint that carries further joints (a camera, a cover) are no ends.
+    Parts fixed to a joint that carries further joints (a camera, a cover) are no ends, nor are rods that close a loop.
     """
+    closing = {site for loop in skeleton.loops for site in loop[:2]}
+    tied = {site.joint for site in skeleton.sites if site.name in closing}
     above: dict[str, str | None] = {}  # the last moving joint at or above each joint
     for joint in skeleton.joints:
         above[joint.name] = joint.name if joint.motion.size else above.get(joint.parent or "")
@@ -231,26 +271,46 @@ def _leaves(skeleton: ps.Skeleton) -> list[str]:
         moved = above[joint.name]
         if joint.name in parents or moved is None or moved in inner:
             continue
+        if joint.name in tied and not re.search("|".join(_ENDS), _plain(joint.name), re.IGNORECASE):
+            continue
         finger = skeleton.joint(moved)
-        if isinstance(finger.motion, ps.Prismatic) and finger.parent is not None:  # a gripper: its palm is the end
+        grips = isinstance(finger.motion, ps.Prismatic) or _JAW.search(moved)
+        if grips and finger.parent is not None:  # a gripper: its palm is the end
             out.append(finger.parent)
             continue
-        sites = [site for site in skeleton.sites if site.joint == joint.name]
+        sites = [site for site in skeleton.sites if site.joint == joint.name and site.name not in closing]
         far = max(sites, key=lambda site: float(np.linalg.norm(site.offset)), default=None)
         out.append(joint.name if far is None else far.name)
     return list(dict.fromkeys(out))
 
 
 def _apart(skeleton: ps.Skeleton, bodies: list[str], frames: Any) -> list[str]:
-    """Return the ends without sensors and similar parts, and only the first of those close together (fingers)."""
+    """Return the ends without sensors and similar parts, and only the first of those close together (fingers).
+
+    Ends that are close together are all kept if each moves more by itself than with the other: the fingers of a hand
+    that is not on an arm.
+    """
     plain = [body for body in bodies if not _SENSOR.search(body)] or bodies
     places = {body: frames.position(body) for body in plain}
     size = float(np.linalg.norm(np.ptp([frames.position(name) for name in skeleton.names], axis=0)))
+    movers = {body: _movers(skeleton, body) for body in plain}
     kept: list[str] = []
     for body in plain:
-        if all(np.linalg.norm(places[body] - places[other]) > 0.12 * size for other in kept):
+        near = [other for other in kept if np.linalg.norm(places[body] - places[other]) <= 0.12 * size]
+        shared = [len(movers[body] & movers[other]) for other in near]
+        if all(2 * count < len(movers[body]) for count in shared):
             kept.append(body)
     return kept
+
+
+def _movers(skeleton: ps.Skeleton, body: str) -> set[int]:
+    """Return the degrees of freedom that move a body."""
+    at = next((site.joint for site in skeleton.sites if site.name == body), body)
+    out: set[int] = set()
+    while at is not None:
+        out.update(range(*skeleton.index(at).indices(skeleton.size)))
+        at = skeleton.joint(at).parent
+    return out
 
 
 def is_number(value: Any, low: float, high: float) -> bool:
@@ -301,11 +361,11 @@ def goals_of(
 def relaxed(skeleton: ps.Skeleton, pose: np.ndarray, share: float, rest: np.ndarray) -> np.ndarray:
     """Return a pose (n,) a fraction of the way to `rest` (n,); position and heading of a free root are kept."""
     out = pose + share * (rest - pose)
-    root = skeleton.joints[0]
+    root = root_joint(skeleton)
     if root.motion.size == 6:
         kept = skeleton.index(root.name)
         tilts = [i for i in range(kept.start + 3, kept.stop) if skeleton.dof_names[i][-1] != skeleton.up]
-        plain = all(
+        plain = root is skeleton.joints[0] and all(
             skeleton.dof_names[i].rpartition(".")[2] in ("x", "y", "z") for i in range(kept.start + 3, kept.stop)
         )
         keep = [i for i in range(kept.start, kept.stop) if not (plain and i in tilts)]

@@ -52,7 +52,7 @@ def find_limbs(skeleton: ps.Skeleton) -> dict[str, ps.Limb]:
             out[middle.name] = ps.Limb(whole, ball_name(upper), middle.name, ball_name(lower), site=site)
         except ps.PosableError:
             continue
-    upper_ends = {limb.first for limb in out.values()}  # a collarbone between chest and shoulder is no limb
+    upper_ends = {limb.first for limb in out.values()}  # a collarbone between chest and shoulder is not a limb
     return {name: limb for name, limb in out.items() if limb.last not in upper_ends}
 
 

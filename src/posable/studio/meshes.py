@@ -76,7 +76,7 @@ def towards(direction: np.ndarray) -> np.ndarray:
 
 
 def _quaternion_terms() -> tuple[np.ndarray, np.ndarray]:
-    """Return what 4 w, x, y, z times q is of the entries of a rotation: a matrix (9, 16) and what is added (16,)."""
+    """Return the map (9, 16) and offset (16,) from the entries of a rotation to 4 w, x, y, z times its quaternion q."""
     terms, added = np.zeros((3, 3, 4, 4)), np.zeros((4, 4))
     for k, signs in enumerate(((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))):
         terms[range(3), range(3), k, k] = signs

@@ -24,7 +24,7 @@ def strip_control(text: str) -> str:
 
 def escape_markdown(name: str) -> str:
     """Return a name from a file, escaped for Markdown."""
-    return _MARKDOWN.sub(r"\\\1", html.escape(strip_control(name)))
+    return _MARKDOWN.sub(r"\\\1", html.escape(strip_control(name), quote=False))
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,124 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 import viser
 
+import posable as ps
 from posable.studio.contacts import DEEP, Balance, balance_of
-from posable.studio.joint_ranges import POINTS, bone_of, range_of
-from posable.studio.messages import amount, is_length, joint_of, strip_control
+from posable.studio.messages import AT_LIMIT, AtLimit, amount, is_length, joint_of, strip_control
 from posable.studio.state import View
+
+# --- Ranges of joints ---
+#
+# Computed in the parent's frame from the joint alone, so that they are computed once and then only moved.
+
+POINTS = 48  # points on the rim of every arc or cone, so that all meshes have the same faces
+COARSE = np.radians(0.5)  # rounding of the other angles of a joint
+WIDEST = 1.99 * np.pi  # [rad] wider ranges are not drawn
+
+
+class Sweep(NamedTuple):
+    """A range: its rim (POINTS, 3), directions in the parent's frame; its needle (3,), in the joint's own frame."""
+
+    rim: np.ndarray
+    needle: np.ndarray
+    kind: str  # "cone", "arc", or "twist": an arc about the bone itself
+
+
+@lru_cache(maxsize=512)
+def single_joint(skeleton: ps.Skeleton, joint: str) -> ps.Skeleton:
+    """Return a figure of this one joint, with the parent's frame as the world."""
+    own = skeleton.joint(joint)
+    return ps.Skeleton([ps.Joint(joint, own.motion, rotation=own.rotation)], name=joint)
+
+
+@lru_cache(maxsize=512)
+def bone_of(skeleton: ps.Skeleton, joint: str) -> tuple[float, float, float]:
+    """Return the end of a joint's bone (3,) [m], in its frame: its furthest child, or its furthest site."""
+    own = [j.offset for j in skeleton.joints if j.parent == joint]
+    own = [o for o in own if np.linalg.norm(o) > 1e-6] or [s.offset for s in skeleton.sites if s.joint == joint]
+    far = max((np.asarray(o, dtype=float) for o in own), key=lambda o: float(np.linalg.norm(o)), default=np.zeros(3))
+    x, y, z = (far if np.linalg.norm(far) > 1e-6 else np.array([0.0, 0.0, 1e-3])).tolist()
+    return x, y, z
+
+
+def joint_rotations(skeleton: ps.Skeleton, joint: str, values: np.ndarray) -> np.ndarray:
+    """Return the rotations (P, 3, 3) of a joint in its parent's frame at its values (P, k)."""
+    return ps.forward(single_joint(skeleton, joint), values).rotation_matrix(joint)
+
+
+@lru_cache(maxsize=512)
+def twist_of(skeleton: ps.Skeleton, joint: str) -> int | None:
+    """Return the index of the degree of freedom that twists the bone; None if there is none, or only one."""
+    size = skeleton.joint(joint).motion.size
+    if size < 2:
+        return None
+    where = skeleton.index(joint)
+    middle = np.clip(0.0, skeleton.lower[where], skeleton.upper[where])
+    bone = np.array(bone_of(skeleton, joint))
+    tips = joint_rotations(skeleton, joint, middle + np.vstack([np.zeros(size), 0.05 * np.eye(size)])) @ bone
+    moved = np.linalg.norm(tips[1:] - tips[0], axis=1) / (0.05 * np.linalg.norm(bone))
+    least = int(np.argmin(moved))
+    return least if moved[least] < 0.5 else None
+
+
+def range_of(skeleton: ps.Skeleton, joint: str, dof: int, pose: np.ndarray) -> Sweep | None:
+    """Return the range of a joint whose degree of freedom `dof` is at a limit; None if there is no limit to draw.
+
+    A swing of a joint with two or three axes gives the cone of all its swings; anything else an arc.
+    """
+    where = skeleton.index(joint)
+    number, values = dof - where.start, np.round(pose[where] / COARSE) * COARSE
+    twist = twist_of(skeleton, joint)
+    swings = [k for k in range(len(values)) if k != twist]
+    if len(swings) == 2 and number in swings:
+        values[swings] = 0.0  # they vary along the rim
+        return _cone(skeleton, joint, (swings[0], swings[1]), tuple(values.tolist()))
+    values[number] = 0.0
+    return _arc(skeleton, joint, number, tuple(values.tolist()))
+
+
+@lru_cache(maxsize=2048)
+def _cone(skeleton: ps.Skeleton, joint: str, swings: tuple[int, int], others: tuple[float, ...]) -> Sweep | None:
+    where = skeleton.index(joint)
+    low, high = skeleton.lower[where][list(swings)], skeleton.upper[where][list(swings)]
+    if not np.all(high - low < WIDEST):
+        return None
+    share = np.linspace(0.0, 1.0, POINTS // 4, endpoint=False)
+    zero, one = np.zeros_like(share), np.ones_like(share)
+    sides = ((share, zero), (one, share), (1.0 - share, one), (zero, 1.0 - share))
+    values = np.tile(others, (POINTS, 1))
+    values[:, list(swings)] = low + np.concatenate([np.stack(side, axis=1) for side in sides]) * (high - low)
+    bone = unit(np.array(bone_of(skeleton, joint)))
+    return Sweep(joint_rotations(skeleton, joint, values) @ bone, bone, "cone")
+
+
+@lru_cache(maxsize=2048)
+def _arc(skeleton: ps.Skeleton, joint: str, number: int, others: tuple[float, ...]) -> Sweep | None:
+    dof = skeleton.index(joint).start + number
+    low, high = skeleton.lower[dof], skeleton.upper[dof]
+    if not high - low < WIDEST:
+        return None
+    values = np.tile(others, (POINTS, 1))
+    values[:, number] = np.linspace(low, high, POINTS)
+    turns = joint_rotations(skeleton, joint, values)
+    bone = unit(np.array(bone_of(skeleton, joint)))
+    swept = float(np.linalg.norm(np.diff(turns @ bone, axis=0), axis=1).sum())
+    if swept > 0.5 * (high - low):
+        return Sweep(turns @ bone, bone, "arc")
+    needle = unit(np.cross(bone, np.eye(3)[int(np.argmin(np.abs(bone)))]))  # a twist is drawn across the bone
+    return Sweep(turns @ needle, needle, "twist")
+
+
+def unit(vector: np.ndarray) -> np.ndarray:
+    """Return a vector (3,) of length 1."""
+    return vector / max(float(np.linalg.norm(vector)), 1e-12)
+
 
 # --- Geometry ---
 
@@ -49,7 +157,7 @@ def ranges_of(view: Any, size: float) -> list[Range]:
     skeleton = view.skeleton
     length = {met.joint: float(np.linalg.norm(bone_of(skeleton, met.joint))) for met in view.limits}
     found: dict[tuple[str, str], Range] = {}
-    for met in sorted(view.limits, key=lambda met: -length[met.joint]):
+    for met in sorted(noteworthy(view), key=lambda met: -length[met.joint]):
         if len(found) >= MOST or length[met.joint] < SHORT * size or is_length(skeleton, met.dof):
             continue
         sweep = range_of(skeleton, met.joint, met.dof, view.pose)
@@ -57,6 +165,14 @@ def ranges_of(view: Any, size: float) -> list[Range]:
             radius = float(np.clip(0.6 * length[met.joint], 0.05 * size, 0.14 * size))
             found[met.joint, sweep.kind] = _placed(view, met.joint, sweep, radius)
     return list(found.values())
+
+
+def noteworthy(view: Any) -> list[AtLimit]:
+    """Return the limits that are met, except those that the figure meets at rest and that block nothing."""
+    skeleton = view.skeleton
+    rest = np.clip(skeleton.rest, skeleton.lower, skeleton.upper)
+    blocking = {block.dof for block in view.blocking}
+    return [met for met in view.limits if abs(met.value - rest[met.dof]) > AT_LIMIT or met.name in blocking]
 
 
 def _placed(view: Any, joint: str, sweep: Any, radius: float) -> Range:
@@ -97,7 +213,7 @@ def levels_of(view: Any, size: float) -> dict[str, tuple[int, int, int]]:
     blocked = {joint_of(view.skeleton, block.dof) for block in view.blocking}
     if view.timeline.playing:
         return inside
-    limits = [met.joint for met in view.limits if met.joint not in inside]
+    limits = [met.joint for met in noteworthy(view) if met.joint not in inside]
     red = {joint: RED for joint in limits if joint in blocked}
     long = {joint: AMBER for joint in limits if np.linalg.norm(bone_of(view.skeleton, joint)) > SHORT * size}
     return red | inside | {joint: color for joint, color in long.items() if joint not in red}
@@ -109,7 +225,7 @@ def contact_rings(view: Any, size: float) -> Lines:
     if not places or view.skeleton.up is None:
         return NONE
     turn = np.linspace(0.0, 2.0 * np.pi, 13)
-    up = 1 if view.skeleton.up == "y" else 2
+    up = view.skeleton.up_axis
     rim = np.zeros((len(turn), 3))
     rim[:, [axis for axis in range(3) if axis != up]] = 0.014 * size * np.stack([np.cos(turn), np.sin(turn)], axis=1)
     rim[:, up] = 0.003 * size
@@ -139,7 +255,7 @@ def misses_of(view: Any) -> list[Miss]:
     """Return the firmly held handles that miss their position or rotation."""
     out = []
     for handle in view.handles:
-        if view.active != handle.body and (handle.hold != "pinned" or handle.body in view.loose):
+        if view.active != handle.body and (handle.hold != "pinned" or handle.body in view.fk_bodies):
             continue
         place, turn = view.frames.position(handle.body), view.frames.rotation_matrix(handle.body)
         target = handle.position if handle.mode != "orientation" else place
@@ -177,18 +293,12 @@ def balance_lines(balance: Balance | None, size: float) -> Lines:
     """Return the support polygon and a cross below the centre of mass: green, or red if the figure would tip over."""
     if balance is None:
         return NONE
-    lift = (
-        0.002
-        * size
-        * (balance.centre - balance.below)
-        / max(float(np.linalg.norm(balance.centre - balance.below)), 1e-9)
-    )
+    way = balance.centre - balance.below
+    lift = 0.002 * size * way / max(float(np.linalg.norm(way)), 1e-9)
     rim = balance.polygon + lift
-    edges = np.stack([rim, np.roll(rim, -1, axis=0)], axis=1)
-    flat = np.eye(3)[[k for k in range(3) if abs(lift[k]) < 1e-12]]
-    cross = np.array(
-        [[balance.below + lift - 0.02 * size * way, balance.below + lift + 0.02 * size * way] for way in flat]
-    )
+    edges = np.stack([rim, np.concatenate([rim[1:], rim[:1]])], axis=1)
+    flat = 0.02 * size * np.eye(3)[np.abs(lift) < 1e-12]
+    cross = np.stack([balance.below + lift - flat, balance.below + lift + flat], axis=1)
     points = np.concatenate([edges, cross])
     return points, np.tile(np.array(GREEN if balance.steady else RED, dtype=float), (len(points), 2, 1))
 
@@ -219,6 +329,7 @@ def marker_places(view: Any) -> np.ndarray:
 # --- Nodes ---
 
 BELOW = 1e3  # [m] depth at which unseen markers are hidden
+POINT = 0.012  # size of a marker, relative to the figure
 
 
 class Overlays:
@@ -230,7 +341,7 @@ class Overlays:
             "/overlays/lines", np.zeros((1, 2, 3)), np.zeros((1, 2, 3)), thickness=0.004 * size, visible=False
         )
         self.markers = scene.add_point_cloud(
-            "/overlays/markers", np.zeros((1, 3), dtype=np.float32), colors=(230, 57, 70), point_size=0.012 * size,
+            "/overlays/markers", np.zeros((1, 3), dtype=np.float32), colors=(230, 57, 70), point_size=POINT * size,
             point_shape="circle", visible=False,
         )  # fmt: skip
         self.fans: list[Any] = []
@@ -240,13 +351,14 @@ class Overlays:
         """Update everything to a view."""
         ranges = ranges_of(view, self.size) if not view.timeline.playing else []
         misses = misses_of(view)
+        standing = balance_of(view.skeleton, view.frames, self.size, view.support) if balance else None
         self._show_lines(
             [
                 range_lines(ranges),
                 circle_of(view),
                 miss_lines(misses),
                 markers_of(view),
-                balance_lines(balance_of(view.skeleton, view.frames, self.size), self.size) if balance else NONE,
+                balance_lines(standing, self.size),
                 contact_rings(view, self.size),
             ]
         )
@@ -255,6 +367,11 @@ class Overlays:
         places = marker_places(view)
         if len(places):
             self.markers.points = np.nan_to_num(places, nan=-BELOW).astype(np.float32)
+            seen = places[np.isfinite(places).all(axis=1)]
+            wide = float(np.ptp(seen, axis=0).max()) if len(seen) else 0.0
+            radius = POINT * max(self.size, 0.5 * wide)  # also seen where the figure is tiny
+            if self.markers.point_size != radius:
+                self.markers.point_size = radius
         self.markers.visible = len(places) > 0
 
     def _show_lines(self, sets: list[Lines]) -> None:

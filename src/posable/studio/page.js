@@ -3,7 +3,19 @@
 (() => {
   "use strict";
   const root = location.pathname.replace(/\/+$/, "");
-  const ask = (name, args = {}) => fetch(`${root}/do/${name}?${new URLSearchParams(args)}`).catch(() => {});
+  // One request after the other, as the server answers them at the same time; of frames to go to, only the newest waits.
+  let asked = Promise.resolve(), goal = null;
+  const ask = (name, args = {}) => {
+    const order = { name, args };
+    if (name !== "seek") goal = null;
+    else if (goal) return Object.assign(goal, order).done;
+    else goal = order;
+    return order.done = asked = asked.then(() => {
+      if (goal === order) goal = null;
+      return fetch(`${root}/do/${order.name}?${new URLSearchParams(order.args)}`,
+        { signal: AbortSignal.timeout(20000) }).catch(() => {});
+    });
+  };
   const busy = (target) => target && (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable);
   let state = null, raw = "", since = 0;
 
@@ -80,7 +92,7 @@
   const style = document.createElement("style");
   style.textContent = `
     canvas { opacity: 1 !important; }  /* viser fades the scene in frame by frame, and draws none while all is still */
-    #posable-strip { position: fixed; left: 12px; bottom: 12px; width: min(calc(100vw - 400px), 1100px); z-index: 50;
+    #posable-strip { position: fixed; left: 12px; bottom: 12px; width: calc(100vw - 395px); z-index: 50; box-sizing: border-box;
       height: 58px; display: flex; align-items: center; gap: 8px; padding: 0 10px; border-radius: 8px;
       background: rgba(255,255,255,.93); box-shadow: 0 1px 6px rgba(20,30,50,.22); font: 12px system-ui, sans-serif;
       color: #3b4656; user-select: none; }
@@ -89,13 +101,14 @@
       min-width: 32px; font: inherit; cursor: pointer; }
     #posable-strip button.on { background: #20817e; border-color: #20817e; color: #fff; }
     #posable-strip span { width: 76px; text-align: right; font-variant-numeric: tabular-nums; white-space: pre; }
+    @media (max-width: 575px) { #posable-strip { top: 8px; bottom: auto; left: 8px; width: calc(100vw - 16px); } }
     #posable-help { position: fixed; inset: 0; display: grid; place-items: center; background: rgba(30,40,55,.35);
       z-index: 1000; font: 14px system-ui, sans-serif; }
     #posable-help table { background: #fff; color: #222; border-radius: 8px; padding: 16px 22px; border-spacing: 14px 3px; }
     #posable-help td:first-child { font-weight: 600; text-align: right; }`;
   document.head.append(style);
   auto.textContent = "Auto-key";
-  auto.title = "Every pose becomes a key of the frame it is made on";
+  auto.title = "Every edit sets a key at the current frame";
   play.title = "Play or pause (Space)";
   play.onclick = () => ask("play");
   auto.onclick = () => ask("autokey");
@@ -131,7 +144,7 @@
     pen.fillStyle = "#7a8699";
     for (let f = 0; f < state.count; f += step) {
       pen.fillRect(xOf(f), 10, 1, 4);
-      pen.fillText(String(f), xOf(f) + 2, 9);
+      pen.fillText(String(f), Math.min(xOf(f) + 2, width - pen.measureText(f).width), 9);
     }
     for (const k of state.keys) {
       const x = xOf(drag && drag.key === k ? drag.frame : k);

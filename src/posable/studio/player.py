@@ -13,6 +13,8 @@ from posable.studio.handles import is_number
 from posable.studio.timeline import EASINGS, FASTEST, LONGEST
 from posable.studio.workbench import Workbench
 
+LOCKED = 2000  # frames over which a contact can be locked
+
 
 class Player:
     """Moves a session through time and edits its keys. Invalid arguments change nothing and return False."""
@@ -27,20 +29,22 @@ class Player:
         if not is_number(frame, -1e9, 1e9):
             return False
         with session.lock:
+            session.flush()
             line, frame = session.timeline, float(np.clip(frame, 0, session.timeline.count - 1))
             there = line.at(frame)
             shown = there is not None and np.allclose(there, session.pose, rtol=0.0, atol=1e-9)
-            if shown and frame == line.frame and not line.playing:
+            if (shown or session.dragging) and frame == line.frame and not line.playing:
                 return True
-            session.timeline = replace(line, frame=frame)
+            session.end_drags()
+            session.timeline = replace(session.timeline, frame=frame)
             session.show_frame()
-        session.changed()
+        session.publish()
         return True
 
     def play(self, playing: bool = True) -> None:
         """Play or stop."""
         session = self.session
-        with session.lock:
+        with session.at_rest():
             at_end = session.timeline.frame >= session.timeline.last
             frame = 0.0 if playing and at_end else session.timeline.frame
             session.timeline = replace(
@@ -50,7 +54,7 @@ class Player:
             if not playing:
                 session.show_frame()
         session.wake.set()
-        session.changed()
+        session.publish()
 
     def set_time(self, **changes: Any) -> bool:
         """Change fps, length, loop, onion, autokey, fade or easing."""
@@ -66,7 +70,7 @@ class Player:
             return False
         with session.lock:
             session.timeline = replace(session.timeline, **changes)
-        session.changed()
+        session.publish()
         return True
 
     def advance(self) -> None:
@@ -86,9 +90,9 @@ class Player:
         if session.timeline.take is not None and at >= session.timeline.count:
             return False
         with session.lock:
-            session.remember()
+            session.push_undo()
             session.timeline = session.timeline.with_key(at, session.pose)
-        session.changed()
+        session.publish()
         return True
 
     def drop_key(self, frame: int | None = None) -> bool:
@@ -97,11 +101,11 @@ class Player:
         at = session.timeline.shown if frame is None else int(frame)
         if at not in session.timeline.keys and at not in session.timeline.drafts:
             return False
-        with session.lock:
-            session.remember()
+        with session.at_rest():
+            session.push_undo()
             session.timeline = session.timeline.without_key(at)
             session.show_frame()
-        session.changed()
+        session.publish()
         return True
 
     def move_key(self, frame: int, to: int) -> bool:
@@ -109,28 +113,31 @@ class Player:
         session = self.session
         if frame not in session.timeline.keys or not is_number(to, 0, LONGEST):
             return False
-        with session.lock:
-            session.remember()
+        with session.at_rest():
+            session.push_undo()
             session.timeline = session.timeline.with_key_moved(frame, to)
             session.show_frame()
-        session.changed()
+        session.publish()
         return True
 
     def lock_contact(self, body: str, first: int, last: int) -> bool:
         """Hold a body at its current place over the frames from `first` to `last`."""
         session = self.session
         bodies = (*session.skeleton.names, *session.skeleton.site_names)
-        if body not in bodies or not (is_number(first, 0, LONGEST) and is_number(last, first, first + 2000)):
+        if body not in bodies or not (is_number(first, 0, LONGEST) and is_number(last, 0, LONGEST)):
             return False
-        with session.lock:
+        if not 0 <= last - first <= LOCKED:
+            session.notify(f"Lock a contact over 0 to {LOCKED} frames, got {first:.0f} to {last:.0f}.", "bad")
+            return False
+        with session.at_rest():
             frames = range(int(first), min(int(last), session.timeline.count - 1) + 1)
             poses = {frame: pose for frame in frames if (pose := session.timeline.at(frame)) is not None}
             if not poses or len(poses) < len(frames):
-                session.say("There is no motion to lock a contact in.", "bad")
+                session.notify("There is no motion to lock a contact in.", "bad")
                 return False
-            held = lock_body(session.engine.moving, poses, body, session.frames.matrix(body))
-            session.remember()
+            held = lock_body(session.drag_solver.moving, poses, body, session.frames.matrix(body))
+            session.push_undo()
             session.timeline = replace(session.timeline, keys={**session.timeline.keys, **held})
             session.show_frame()
-        session.changed()
+        session.publish()
         return True

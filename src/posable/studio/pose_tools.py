@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 import posable as ps
+from posable.studio.appearance import root_joint
+from posable.studio.body_goals import plan_of
+from posable.studio.drag_solver import with_lengths
 from posable.studio.handles import checked_target, is_number
 from posable.studio.limbs import at_swivel, branch_poses
 from posable.studio.messages import strip_control
@@ -22,9 +25,17 @@ _OTHER = {"l": "r", "r": "l", "L": "R", "R": "L"}
 
 @lru_cache(maxsize=32)
 def partners(skeleton: ps.Skeleton) -> dict[str, str]:
-    """Return the joint on the other side of each joint; a joint in the middle is its own partner."""
+    """Return the joint on the other side of each joint, by role, else by name; one in the middle is its own partner."""
     names = set(skeleton.names)
-    return {name: next((other for other in _others(name) if other in names), name) for name in skeleton.names}
+    found = {name: next((other for other in _others(name) if other in names), name) for name in skeleton.names}
+    plan = plan_of(skeleton)
+    if plan is not None:  # exporters number the joints of both sides as they like
+        sided = {role: joint for role, joint in plan.roles.items() if role.endswith((".L", ".R"))}
+        found |= {
+            joint: sided[other]
+            for role, joint in sided.items() if (other := role[:-1] + _OTHER[role[-1]]) in sided
+        }  # fmt: skip
+    return {name: other if found[other] == name else name for name, other in found.items()}
 
 
 def _others(name: str) -> list[str]:
@@ -48,8 +59,9 @@ def mirrored(skeleton: ps.Skeleton, pose: np.ndarray) -> np.ndarray | None:
     if not sides:
         return None
     rest, now = ps.forward(skeleton, skeleton.rest), ps.forward(skeleton, pose)
-    root = skeleton.names[0]
-    up = np.array([0.0, 1.0, 0.0]) if skeleton.up == "y" else np.array([0.0, 0.0, 1.0])
+    plan = plan_of(skeleton)
+    root = root_joint(skeleton).name if plan is None else plan.roles.get("pelvis", root_joint(skeleton).name)
+    up = skeleton.up_vector
     across = sum((_across(rest, name, other) for name, other in sides), np.zeros(3))
     if np.linalg.norm(across) < 1e-6:
         return None
@@ -63,6 +75,9 @@ def mirrored(skeleton: ps.Skeleton, pose: np.ndarray) -> np.ndarray | None:
         # the plane rotates with the figure, so its overall rotation is reflected, too
         turn = reflect @ now.rotation_matrix(other) @ at_rest(other).T @ _reflection(across / np.linalg.norm(across))
         goals.append(ps.goals.Orientation(name, turn @ at_rest(name), label=name))
+        if skeleton.joint(name).motion.size == 6 and name != root:  # what a rig moves or stretches goes along
+            place = now.position(root) + reflect @ (now.position(other) - now.position(root))
+            goals.append(ps.goals.Position(name, place, label=f"place of {name}"))
     goals.append(ps.goals.Position(root, now.position(root), label="root place"))
     start = pose.copy()
     for name, other in sides:
@@ -70,7 +85,7 @@ def mirrored(skeleton: ps.Skeleton, pose: np.ndarray) -> np.ndarray | None:
         if where.stop - where.start == there.stop - there.start:
             start[where] = pose[there]
     inside = np.clip(start, skeleton.lower, skeleton.upper)
-    return np.asarray(ps.solve(skeleton, goals, start=inside, natural=False).pose)
+    return np.asarray(ps.solve(with_lengths(skeleton, True), goals, start=inside, natural=False).pose)
 
 
 def _across(rest: Any, name: str, other: str) -> np.ndarray:
@@ -93,24 +108,26 @@ class PoseTools:
     def mirror(self) -> bool:
         """Swap left and right."""
         session = self.session
-        with session.lock:
+        with session.at_rest():
             pose = mirrored(session.skeleton, session.pose)
             if pose is None:
-                session.say("This figure has no left and right to swap.", "bad")
+                session.notify("This figure has no left and right to swap.", "bad")
                 return False
-            return session.take(None, pose)
+            return session.apply_pose(None, pose)
 
     def copy(self) -> dict[str, float]:
         """Copy the pose as values [rad, m] by name of the degree of freedom."""
         session = self.session
+        session.flush()
         self.clipboard = dict(zip(session.skeleton.dof_names, session.pose.tolist(), strict=True))
+        session.notify("Pose copied")
         return self.clipboard
 
     def paste(self, values: dict[str, float] | None = None, *, root: bool = False) -> bool:
         """Paste a pose by name: the copied one, or `values`. The position on the floor stays, unless `root`."""
         session = self.session
         values = self.clipboard if values is None else values
-        with session.lock:
+        with session.at_rest():
             pose, known = session.pose.copy(), 0
             stays = set() if root else _standing(session.skeleton)
             for dof, name in enumerate(session.skeleton.dof_names):
@@ -119,11 +136,13 @@ class PoseTools:
                     if dof not in stays:
                         pose[dof] = values[name]
             if not known:
-                session.say("The copied pose does not fit this figure.", "bad")
+                session.notify(
+                    "The copied pose does not fit this figure." if values else "No pose has been copied yet.", "bad"
+                )
                 return False
             if session.settings.limits:
                 pose = np.clip(pose, session.skeleton.lower, session.skeleton.upper)
-            return session.take(None, pose)
+            return session.apply_pose(None, pose)
 
     def keep(self, name: str) -> bool:
         """Save the pose to the library."""
@@ -131,10 +150,10 @@ class PoseTools:
         if not isinstance(name, str) or not name.strip():
             return False
         with session.lock:
-            session.remember()
+            session.push_undo()
             values = dict(zip(session.skeleton.dof_names, session.pose.tolist(), strict=True))
             session.library = {**session.library, strip_control(name.strip())[:60]: values}
-        session.changed()
+        session.publish()
         return True
 
     def drop(self, name: str) -> bool:
@@ -143,17 +162,21 @@ class PoseTools:
         if name not in session.library:
             return False
         with session.lock:
-            session.remember()
+            session.push_undo()
             session.library = {key: value for key, value in session.library.items() if key != name}
-        session.changed()
+        session.publish()
         return True
 
 
 def _standing(skeleton: ps.Skeleton) -> set[int]:
     """Return the degrees of freedom of the position of a figure on the floor."""
-    root = skeleton.joints[0]
-    first = skeleton.index(root.name).start
-    return {first + k for k in range(3) if k != (2 if skeleton.up == "z" else 1)} if root.motion.size == 6 else set()
+    root = root_joint(skeleton)
+    if root.motion.size != 6:
+        return set()
+    steps = skeleton.index(root.name).start + np.arange(3)
+    poses = skeleton.rest + np.eye(skeleton.size)[steps]
+    heights = ps.forward(skeleton, poses).position(root.name) - ps.forward(skeleton, skeleton.rest).position(root.name)
+    return {int(dof) for dof, rise in zip(steps, heights @ skeleton.up_vector, strict=True) if abs(rise) < 0.5}
 
 
 class LimbTools:
@@ -168,10 +191,10 @@ class LimbTools:
         if name not in session.limbs or not is_number(share, 0.0, 1.0):
             return False
         with session.lock:
-            session.remember(f"blend {name}")
+            session.push_undo(f"blend {name}")
             others = {limb: value for limb, value in session.blend.items() if limb != name}
             session.blend = others if share == 1.0 else {**others, name: float(share)}
-        session.changed()
+        session.publish()
         return True
 
     def swivel(self, name: str, angle: float) -> bool:
@@ -179,22 +202,22 @@ class LimbTools:
         session = self.session
         if name not in session.limbs or not is_number(angle, -100.0, 100.0):
             return False
-        with session.lock:
+        with session.at_rest():
             solution = at_swivel(session.limbs[name], session.pose, angle, limits=session.settings.limits)
-            return session.take(f"swivel {name}", solution.pose)
+            return session.apply_pose(f"swivel {name}", solution.pose)
 
     def branch(self, name: str, number: int) -> bool:
         """Switch a limb to a branch inside all limits; if there is none, report the limits that it violates."""
         session = self.session
-        with session.lock:
+        with session.at_rest():
             poses = branch_poses(session.limbs[name], session.pose) if name in session.limbs else []
             low, high = session.skeleton.lower - 1e-9, session.skeleton.upper + 1e-9
             inside = [pose for pose in poses if np.all((pose >= low) & (pose <= high))]
-            if not poses or not session.take(f"branch {name}", (inside or poses)[number % len(inside or poses)]):
+            if not poses or not session.apply_pose(f"branch {name}", (inside or poses)[number % len(inside or poses)]):
                 return False
             if not inside:
                 broken = np.flatnonzero((session.pose < low) | (session.pose > high))
-                session.say(
+                session.notify(
                     f"Every branch violates a limit: {', '.join(session.skeleton.dof_names[k] for k in broken)}", "bad"
                 )
             return True
@@ -205,13 +228,13 @@ class LimbTools:
         target = checked_target(point, None)
         if name not in session.limbs or target is None:
             return False
-        with session.lock:
+        with session.at_rest():
             try:
                 solution = session.limbs[name].aim(target[0], axis, limits=session.settings.limits, base=session.pose)
             except ps.PosableError as error:
-                session.say(str(error), "bad")
+                session.notify(str(error), "bad")
                 return False
-            return session.take(f"aim {name}", solution.pose)
+            return session.apply_pose(f"aim {name}", solution.pose)
 
     def point_along(self, name: str, along: Any, axis: str = "z") -> bool:
         """Turn one axis of a limb's end along a direction (3,), keeping its position, free about that axis."""
@@ -219,12 +242,12 @@ class LimbTools:
         target = checked_target(along, None)
         if name not in session.limbs or target is None:
             return False
-        with session.lock:
+        with session.at_rest():
             limb = session.limbs[name]
             place = session.frames.position(limb.site)
             try:
                 solution = limb.solve_partial(place, axis, target[0], limits=session.settings.limits, base=session.pose)
             except ps.PosableError as error:
-                session.say(str(error), "bad")
+                session.notify(str(error), "bad")
                 return False
-            return session.take(f"along {name}", solution.pose)
+            return session.apply_pose(f"along {name}", solution.pose)

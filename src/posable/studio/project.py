@@ -17,7 +17,7 @@ import numpy as np
 
 import posable as ps
 from posable.studio.drag_solver import Settings, are_settings
-from posable.studio.files import Folder, Origin, load_quietly
+from posable.studio.files import Folder, Origin, load_quietly, with_take
 from posable.studio.handles import HOLDS, MODES, Handle, checked_target
 from posable.studio.state import State
 from posable.studio.timeline import EASINGS, FASTEST, LONGEST, Timeline
@@ -46,6 +46,7 @@ def dump(state: State, folder: Folder, *, saved: bool, camera: Any = None) -> by
         "pose": state.pose.tolist(), "rest": state.rest.tolist(), "strength": state.strength,
         "library": state.library, "blend": state.blend, "settings": asdict(state.settings), "camera": camera,
         "take": line.take is not None,
+        "take_name": next((name for name, motion in state.scene.motions.items() if motion is line.take), None),
         "handles": [
             {**asdict(h), "position": h.position.tolist(), "rotation": h.rotation.tolist()} for h in state.handles
         ],
@@ -91,11 +92,11 @@ def load(name: str, data: bytes, folder: Folder) -> tuple[ps.Scene, Origin, dict
         return scene, Origin(figure["figure"], figure=figure["figure"]), kept
     own = next((item for item in inside.items() if item[0].startswith("figure/")), None)
     if own is not None:
-        scene = folder.load(own[0], own[1])
+        scene = with_take(folder.load(own[0], own[1]), kept.get("take_name"))
         return scene, Origin(figure["name"], data=own[1], path=figure["path"]), kept
     path = figure["path"]
     if path is not None and Path(path).exists():
-        scene = load_quietly(path)
+        scene = with_take(load_quietly(path), kept.get("take_name"))
         if scene.has_skeleton and list(scene.skeleton.dof_names) == kept["dof_names"]:
             return scene, Origin(figure["name"], path=path), kept
     scene = folder.load("figure.npz", inside.get("figure.npz", b""))
@@ -156,7 +157,7 @@ def camera_of(kept: dict[str, Any] | None) -> Any:
     """Return the view stored in a project, or None."""
     camera = (kept or {}).get("camera")
     try:  # a malformed camera raises, and is caught below
-        places = {key: checked_target(camera[key], None)[0].tolist() for key in ("position", "look_at")}  # type: ignore[index]
+        places = {key: checked_target(camera[key], None)[0].tolist() for key in ("position", "look_at")}  # type: ignore[index]  # it may be None
     except (TypeError, KeyError, AttributeError):  # the file may contain anything
         return None
     return places

@@ -106,7 +106,7 @@ def render(surfaces: list[Surface], camera: Camera, size: tuple[int, int], *, tr
         )  # fmt: skip
     rows, columns = np.mgrid[0:height, 0:width]
     rays = np.stack([(columns - 0.5 * width) / focal, (rows - 0.5 * height) / focal, np.ones_like(depth)], -1) @ axes
-    color = _lit(paint, normal, rays, camera.up)
+    color = _lit(paint, normal, rays, camera.up, light_of(camera))
     drawn = depth > 0.0
     if not transparent:
         color = np.where(drawn[..., None], color, _surroundings(surfaces, camera, rays))
@@ -120,12 +120,11 @@ def render(surfaces: list[Surface], camera: Camera, size: tuple[int, int], *, tr
     return (255.0 * out + 0.5).astype(np.uint8)
 
 
-def _lit(paint: np.ndarray, normal: np.ndarray, rays: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """Return the colours (H, W, 3) under a key light and ambient light from sky and floor, with a little gloss."""
+def _lit(paint: np.ndarray, normal: np.ndarray, rays: np.ndarray, up: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """Return the colours (H, W, 3) in light from `key` (3,) and ambient light of sky and floor, with a little gloss."""
     n = normal / np.maximum(np.linalg.norm(normal, axis=-1, keepdims=True), 1e-9)
     view = -rays / np.linalg.norm(rays, axis=-1, keepdims=True)
     n = np.where(np.einsum("...k,...k->...", n, view)[..., None] < 0.0, -n, n)
-    key = light_of(up)
     lambert = np.maximum(n @ key, 0.0)
     sky = 0.5 + 0.5 * (n @ up)
     half = view + key
@@ -134,10 +133,12 @@ def _lit(paint: np.ndarray, normal: np.ndarray, rays: np.ndarray, up: np.ndarray
     return paint * (0.30 + 0.22 * sky + 0.58 * lambert)[..., None] + (0.10 * gloss)[..., None]
 
 
-def light_of(up: np.ndarray) -> np.ndarray:
-    """Return the direction (3,) to the key light."""
-    side = np.array([0.5, 0.0, 0.65]) if up[1] > 0.5 else np.array([0.65, 0.5, 0.0])
-    return _unit(up + side)
+def light_of(camera: Camera) -> np.ndarray:
+    """Return the direction (3,) to the key light: above the camera and a little to its right."""
+    back = camera.position - camera.look_at
+    back = back - (back @ camera.up) * camera.up
+    back = _unit(back if np.linalg.norm(back) > 1e-6 else np.roll(camera.up, 1))
+    return _unit(camera.up + 0.80 * back + 0.18 * np.cross(camera.up, back))
 
 
 def _surroundings(surfaces: list[Surface], camera: Camera, rays: np.ndarray) -> np.ndarray:
@@ -160,7 +161,7 @@ def _surroundings(surfaces: list[Surface], camera: Camera, rays: np.ndarray) -> 
     near = np.minimum(_to_line(u, cell), _to_line(v, cell))
     grid = np.clip(1.0 - near / np.maximum(wide, 1e-9), 0.0, 1.0) * 0.8
     floor = FLOOR + grid[..., None] * (LINE - FLOOR)
-    floor = floor * (1.0 - 0.42 * _shadow(surfaces, up, u_axis, v_axis, u, v))[..., None]
+    floor = floor * (1.0 - 0.42 * _shadow(surfaces, camera, u_axis, v_axis, u, v))[..., None]
     fade = np.clip(np.where(np.isfinite(reach), np.exp(-np.maximum(reach - scale, 0.0) / (1.6 * scale)), 0.0), 0.0, 1.0)
     return sky + np.where(np.isfinite(reach), fade, 0.0)[..., None] * (floor - sky)
 
@@ -170,10 +171,10 @@ def _to_line(value: np.ndarray, cell: float) -> np.ndarray:
 
 
 def _shadow(
-    surfaces: list[Surface], up: np.ndarray, u_axis: np.ndarray, v_axis: np.ndarray, u: np.ndarray, v: np.ndarray
+    surfaces: list[Surface], camera: Camera, u_axis: np.ndarray, v_axis: np.ndarray, u: np.ndarray, v: np.ndarray
 ) -> np.ndarray:
     """Return the darkness (H, W) of the figure's shadow where the floor is at (u, v) [m]."""
-    key = light_of(up)
+    key, up = light_of(camera), camera.up
     casts = [s.vertices - ((s.vertices @ up) / (key @ up))[:, None] * key for s in surfaces if len(s.vertices)]
     if not casts:
         return np.zeros_like(u)

@@ -34,9 +34,9 @@ class Remedies:
 
     def look(self) -> None:
         """Search remedies for the last result; they are shown when they are found."""
-        session, engine = self.session, self.session.engine
+        session, engine = self.session, self.session.drag_solver
         goals = [goal for goal in engine.main.goals if np.isfinite(np.min(goal.tolerance))]
-        work = (session.answer, engine.moving, goals, session.pose.copy(), session.settings.limits, session.handles)
+        work = (session.result, engine.moving, goals, session.pose.copy(), session.settings.limits, session.handles)
         threading.Thread(target=self._look, args=work, name="posable remedies", daemon=True).start()
 
     def _look(
@@ -48,30 +48,30 @@ class Remedies:
         except ps.PosableError:  # no remedies for these goals
             return
         with self.session.lock:
-            if answer is not self.session.answer:  # the figure has changed meanwhile
+            if answer is not self.session.result:  # the figure has changed meanwhile
                 return
             self.session.offers = found
-        self.session.changed()
+        self.session.publish()
 
     def apply(self, number: int) -> bool:
         """Apply one of the offered remedies, as one step of undo."""
         session = self.session
-        with session.lock:
+        with session.at_rest():
             if not 0 <= number < len(session.offers):
                 return False
             offer = session.offers[number]
             pose, remedy = np.array(offer.remedy.pose), offer.remedy
-            session.remember()
+            session.push_undo()
             if remedy.limits:
                 self._widen(remedy.limits)
-            session.place(pose)
+            session.set_figure_pose(pose)
             session.handles = tuple(replace(h, hold="free") if h.body in offer.left_out else h for h in offer.handles)
             session.snap_handles()
             session.timeline = session.timeline.posed(pose)
-            session.answer, session.ghost, session.start = None, None, session.pose
+            session.result, session.ghost, session.start = None, None, session.pose
             session.blocking, session.reasons, session.offers = (), (), ()
-        session.changed()
-        session.say(offer.text)
+        session.publish()
+        session.notify(offer.text)
         return True
 
     def _widen(self, limits: dict[str, tuple[float, float]]) -> None:
@@ -82,7 +82,7 @@ class Remedies:
         moved = None if take is None else ps.Motion(skeleton, take.poses, take.fps, take.name)
         line = replace(session.timeline, skeleton=skeleton, take=moved)
         scene = session.scene.replace(skeleton=skeleton, motion=moved)
-        session.adopt(replace(session.state(), scene=scene, timeline=line, figure=session.figure + 1))
+        session.restore(replace(session.state(), scene=scene, timeline=line, figure=session.figure + 1))
 
 
 def offers_for(

@@ -14,18 +14,15 @@ import viser
 
 import posable as ps
 from posable.studio.access import Guard, free_port
-from posable.studio.commands import register_hotkeys, run_command
-from posable.studio.files import without_paths
-from posable.studio.messages import strip_control
+from posable.studio.files import notes_on
 from posable.studio.panels.files import files
 from posable.studio.panels.joints import joints, speeds, strength
 from posable.studio.panels.pose import library, limb, pose
 from posable.studio.panels.solver import solver
 from posable.studio.panels.status import display, status
-from posable.studio.panels.time import strip
-from posable.studio.panels.time import time as player
-from posable.studio.scene import Side, Stage, camera_pose
+from posable.studio.panels.time import contact, curves, playback, strip, take
 from posable.studio.session import Session
+from posable.studio.stage import Side, Stage, camera_pose
 from posable.studio.state import View
 from posable.studio.viser_adapter import Server
 
@@ -33,7 +30,7 @@ PANELS = {  # each panel is a function in panels/ and a line here
     "Pose": (pose, library, display),
     "Limb": (limb,),
     "Joints": (joints, strength, speeds),
-    "Time": (player,),
+    "Time": (take, playback, contact, curves),
     "Solver": (solver,),
     "File": (files,),
 }
@@ -43,11 +40,6 @@ PATIENCE = 30.0  # [s] timeout for that picture
 COARSE = 0.45  # detail of the body on slow pages
 MOST_VIEWS = 32  # remembered views: a page that reconnects is recognised by its camera
 PACE = 0.1  # [s] between refreshes of the panels; the figure is updated at once
-
-
-def notes_on(scene: ps.Scene, most: int = 2) -> str:
-    """Return the notes on reading a file, such as missing meshes."""
-    return " ".join(f"Note: {strip_control(without_paths(note))}." for note in scene.notes[:most])
 
 
 class Studio:
@@ -74,13 +66,14 @@ class Studio:
         guard: Guard | None = None,
     ):
         self.session = session
+        session.start_worker()  # it compiles while the page is made
         try:
             free = free_port(host, port)
         except (OSError, socket.gaierror) as error:
             raise ps.PosableError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
         self.guard = guard or Guard(host)
         self.server = Server(self.guard, free, "Posable", self._do)
-        self.server.refuse_upload = lambda text: session.say(text, "bad")
+        self.server.refuse_upload = lambda text: session.notify(text, "bad")
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self.server.get_port()}/{self.guard.token}/"
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(32, 129, 126))
@@ -97,12 +90,11 @@ class Studio:
         self._sending, self._refreshing = threading.Lock(), threading.Lock()
         self._greeting = notes_on(session.scene)
         self._views: dict[int, dict[str, Any]] = {}  # by page, most recent last
-        session.listen(self.show)
-        session.speak_to(self.say)
+        session.on_view(self.show)
+        session.on_notification(self.notify)
         session.watched.ask = self._ask_about_change
         self.show(self._view)
         threading.Thread(target=self._refresh, name="posable panels", daemon=True).start()
-        session.start_worker()
 
     def _panels(self) -> list[Any]:
         gui = self.server.gui
@@ -160,6 +152,7 @@ class Studio:
 
                 def chosen(_: Any, saves: bool = saves, goes: bool = goes) -> None:
                     modal.close()
+                    self.refresh_soon()  # what was chosen and is not opened is no longer shown as chosen
                     if saves:
                         self.save(client)
                     if goes:
@@ -250,7 +243,9 @@ class Studio:
     def look(self, client: viser.ClientHandle | None, view: Side) -> None:
         """Move a page's camera to a side of the figure, or frame the selection."""
         if client is not None:
-            client.camera.position, client.camera.look_at = camera_pose(self._view, view, client.camera)
+            client.camera.position, client.camera.look_at = camera_pose(
+                self._view, view, client.camera, self.stage.front
+            )
             self._look(client.camera)
 
     # --------------------------------------------------------------------------------------------------- showing
@@ -263,7 +258,7 @@ class Studio:
                 self.stage.show(view)
         self._news.set()
 
-    def say(self, text: str, kind: str) -> None:
+    def notify(self, text: str, kind: str) -> None:
         """Show a message on every page."""
         for client in self.server.get_clients().values():
             self._notify(client, text, kind)
@@ -294,7 +289,7 @@ class Studio:
                 try:
                     refresh(self._view)
                 except Exception as error:  # an error in one panel must not end the page
-                    self.session.say(f"{type(error).__name__}: {error}", "bad")
+                    self.session.notify(f"{type(error).__name__}: {error}", "bad")
 
     def close(self) -> None:
         """Close the page and the session."""
@@ -302,3 +297,69 @@ class Studio:
         self._news.set()
         self.session.close()
         self.server.stop()
+
+
+# --- Commands from the keyboard and from the timeline strip ---
+
+
+def run_command(session: Session, name: str, query: dict[str, str]) -> Any:
+    """Run a command of the page's own script; the session checks the numbers. Returns whether it succeeded."""
+
+    def number(key: str) -> Any:
+        """Return a whole number, or NaN, which the session takes for none."""
+        try:
+            return int(float(query[key]))
+        except (KeyError, ValueError, OverflowError):
+            return np.nan
+
+    def step() -> bool:
+        by = 1 if query.get("by") == "1" else -1
+        line = session.timeline
+        return session.player.seek(line.next_key(by) if query.get("keys") == "1" else line.shown + by)
+
+    actions: dict[str, Callable[[], Any]] = {
+        "seek": lambda: session.player.seek(number("frame")),
+        "step": step,
+        "play": lambda: session.player.play(not session.timeline.playing),
+        "move_key": lambda: session.player.move_key(number("frame"), number("to")),
+        "remedy": lambda: session.remedies.apply(number("number")),
+        "autokey": lambda: session.player.set_time(autokey=not session.timeline.autokey),
+    }
+    return bool(actions[name]()) if name in actions else False
+
+
+def register_hotkeys(studio: Any) -> None:
+    """Register the commands with their hotkeys; viser lists them under Ctrl-K."""
+    session: Session = studio.session
+    gui = studio.server.gui
+
+    def delete(_: Any) -> None:
+        if not session.player.drop_key() and session.selected is not None:
+            session.remove_handle(session.selected)
+
+    def pin(_: Any) -> None:
+        handle = next((h for h in session.handles if h.body == session.selected), None)
+        if session.selected is not None:
+            pinned = handle is not None and handle.hold == "pinned"
+            session.set_handle(session.selected, hold="held" if pinned else "pinned")
+
+    commands: tuple[tuple[str, Any, Any, Any], ...] = (
+        ("Undo", "Z", "cmd/ctrl", lambda _: session.undo()),
+        ("Redo", "Y", "cmd/ctrl", lambda _: session.redo()),
+        ("Redo (Shift)", "Z", "cmd/ctrl+shift", lambda _: session.redo()),
+        ("Set a key", "K", None, lambda _: session.player.set_key()),
+        ("Delete the key, or the selected handle", "delete", None, delete),
+        ("Deselect", "escape", None, lambda _: session.select(None)),
+        ("Copy the pose", "C", "cmd/ctrl", lambda _: session.pose_tools.copy()),
+        ("Paste the pose", "V", "cmd/ctrl", lambda _: session.pose_tools.paste()),
+        ("Mirror the pose", "M", None, lambda _: session.pose_tools.mirror()),
+        ("Pin or unpin the selected handle", "P", None, pin),
+        ("Save the project", "S", "cmd/ctrl", lambda event: studio.save(event.client)),
+        ("View from the front", "1", None, lambda event: studio.look(event.client, "front")),
+        ("View from the right", "2", None, lambda event: studio.look(event.client, "right")),
+        ("View from the back", "3", None, lambda event: studio.look(event.client, "back")),
+        ("View from above", "4", None, lambda event: studio.look(event.client, "top")),
+        ("Frame the selection, or the figure", "F", None, lambda event: studio.look(event.client, "frame")),
+    )
+    for label, key, modifier, action in commands:
+        gui.add_command(label, hotkey=key, modifier=modifier).on_trigger(action)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ import numpy as np
 import posable as ps
 from posable.studio import project
 from posable.studio.appearance import asset, has_body
-from posable.studio.drag_solver import LONGEST, ROUNDS, ControlledDrag, Settings, are_settings
-from posable.studio.files import Folder, Origin, load_quietly, origin_of
+from posable.studio.drag_queue import Drag, DragQueue
+from posable.studio.drag_solver import LONGEST, ROUNDS, ControlledDrag, DragSolver, Settings, are_settings
+from posable.studio.files import Folder, Origin, WatchedFile, load_quietly, notes_on, origin_of
 from posable.studio.handles import (
     HOLDS,
     MODES,
@@ -35,12 +37,11 @@ from posable.studio.limbs import blended, ends_of, limb_view, with_elbow_near
 from posable.studio.player import Player
 from posable.studio.pose_tools import LimbTools, PoseTools
 from posable.studio.remedies import Remedies
-from posable.studio.watched_file import WatchedFile
 from posable.studio.workbench import Workbench
 
 FRAME = 1.0 / 60.0  # [s] between frames while playing
-CALM = 0.12  # [s] without a new target before slow results are computed: blocking limits, curves
-MORE = 40  # further solves for targets that are not reached
+IDLE = 0.12  # [s] without a new target before slow results are computed: blocking limits, curves
+EXTRA_SOLVES = 40  # further solves for targets that are not reached
 AUTOSAVE = 3.0  # [s] between two copies of unsaved work
 
 WEAKEST, STRONGEST = 0.03, 30.0  # bounds of a joint's strength, relative to its own
@@ -62,12 +63,10 @@ class Session(Workbench):
         settings: Settings | None = None,
         recovery: project.RecoveryStore | None = None,
     ):
-        self._mail = threading.Lock()  # guards only the next two fields, so that a drag never waits for a solve
-        self._wanted: dict[str, tuple[np.ndarray | None, np.ndarray | None]] = {}
-        self._released: set[str] = set()
-        self._leaving: set[str] = set()  # handles released while a controlled drag is still moving
-        self._left = 0.0  # [s] when they were released
-        self._more = 0  # further solves so far for the last targets
+        self.queue = DragQueue()
+        self._released: set[str] = set()  # handles released while a controlled drag is still moving
+        self._released_at = 0.0  # [s] when they were released
+        self._extra_solves = 0  # further solves so far for the last targets
         self._worker: threading.Thread | None = None
         self._closed = False
         self.folder = Folder()
@@ -106,16 +105,17 @@ class Session(Workbench):
                 scene = self.folder.load(name, data, self.skeleton)
                 alone = not name.lower().endswith((".amc", ".csv"))
                 self.open(scene, origin=Origin(self.folder.place(name).name, data=data if alone else None))
-                notes = f" ({'; '.join(scene.notes[:2])})" if scene.notes else ""
+                notes = notes_on(scene)
         except (ps.PosableError, OSError) as error:
-            self.say(str(error), "bad")
+            self.notify(str(error), "bad")
             return False
-        self.say(f"Opened {name}{notes}", "good")
+        self.notify(f"Opened {name}. {notes}".strip(), "good")
         return True
 
     def export(self, suffix: str) -> tuple[str, bytes]:
         """Return the name and bytes of the current motion in a format: bvh, glb, amc (with its asf), csv or npz."""
         with self.lock:
+            self.flush()
             name = Path(self.origin.name or self.skeleton.name or "posable").stem
             motion = self.timeline.motion(self.pose, name)
         if suffix == "glb":  # with the character of the file, or the body that is shown
@@ -129,12 +129,13 @@ class Session(Workbench):
     def save_project(self) -> tuple[str, bytes]:
         """Return the name and bytes of a project with the current state."""
         with self.lock:
+            self.flush()
             state = self.state()
             data = project.dump(state, self.folder, saved=True, camera=self.camera)
             self._saved = state.revision
             if self.recovery is not None:
                 self.recovery.keep(state.origin, data)
-        self.changed()
+        self.publish()
         return f"{Path(state.origin.name or 'posable').stem}{project.SUFFIX}", data
 
     def open_project(self, name: str, data: bytes) -> None:
@@ -160,7 +161,7 @@ class Session(Workbench):
             self.open_project("recovered work", data)
             self.watched.watch(watched)
         except (ps.PosableError, OSError) as error:
-            self.say(f"Unsaved work could not be recovered: {error}", "bad")
+            self.notify(f"Unsaved work could not be recovered: {error}", "bad")
             return False
         return True
 
@@ -169,6 +170,7 @@ class Session(Workbench):
         if self.recovery is None:
             return False
         with self.lock:
+            self.flush()
             state = self.state()
             if state.revision in (self._kept, self._saved):
                 return False
@@ -180,27 +182,59 @@ class Session(Workbench):
     # ----------------------------------------------------------------------------------------------------- worker
 
     def start_worker(self) -> None:
-        """Start the worker thread."""
+        """Start the worker thread: it compiles what drags need, then solves."""
+        self.can_drag = self.ready = False
         self._worker = threading.Thread(target=self._work, name="posable studio", daemon=True)
         self._worker.start()
 
     def warm_up(self) -> None:
-        """Compile what the first drag needs (once per machine, about 20 s), without changing anything."""
-        engine = self._new_engine()
-        engine.pack(self.handles, {self.handles[0].body} if self.handles else set(), self.pose)
-        engine.solve(self.handles, {h.body for h in self.handles}, self.pose)
-        for limb in list(self.limbs.values())[:1]:
-            limb_view(limb, self.pose)
+        """Compile what drags, limbs and diagnostics need (once per machine), without changing anything."""
+        self._compile_drags(natural=False)
+        self._compile_rest()
+
+    def _compile_drags(self, *, natural: bool) -> DragSolver:
+        with self.lock:
+            engine = self._new_drag_solver(replace(self.settings, natural=natural))
+            handles, pose = self.handles, self.pose
+        engine.pack(handles, {handles[0].body} if handles else set(), pose)
+        engine.solve(handles, {h.body for h in handles}, pose)
+        return engine
+
+    def _compile_rest(self) -> None:
+        """Compile what the first drag can do without: limbs in closed form, natural poses, and diagnostics."""
+        with self.lock:
+            limbs, handles, pose = list(self.limbs.values()), self.handles, self.pose
+        for limb in limbs[:1]:
+            limb_view(limb, pose)
+            with_elbow_near(limb, pose, ps.forward(limb.skeleton, pose).position(limb.middle), limits=True)
+        self._compile_drags(natural=True).curves(handles, pose)
+
+    def _prepare(self, compiling: Callable[[], Any]) -> None:
+        """Compile something; what fails here fails again, and is reported, when it is used."""
+        with contextlib.suppress(ps.PosableError):
+            compiling()
+
+    def _become_ready(self) -> None:
+        """Compile the rest while the worker solves already; contacts, which have code of their own, come last."""
+        self._prepare(self._compile_rest)
+        with self.lock:
+            self.ready = self.stale = True
+        self.wake.set()
+        self.publish()
 
     def _work(self) -> None:
-        try:
-            self.warm_up()
-        except ps.PosableError as error:
-            self.say(str(error), "bad")
+        self._prepare(lambda: self._compile_drags(natural=False))
+        self.can_drag = True
+        self.publish()
+        threading.Thread(target=self._become_ready, name="posable warm-up", daemon=True).start()
         autosaved = time.monotonic()
         while not self._closed:
             self.wake.wait(
-                FRAME if self.timeline.playing or (self.drive and self.dragging) else CALM if self.stale else 1.0
+                FRAME
+                if self.timeline.playing or (self.controlled_drag and self.dragging)
+                else IDLE
+                if self.stale
+                else 1.0
             )
             self.wake.clear()
             if self._closed:
@@ -212,7 +246,7 @@ class Session(Workbench):
                     autosaved = time.monotonic()
                     self.autosave()
             except Exception as error:  # the page survives any error of a solver or a file
-                self.say(f"{type(error).__name__}: {error}", "bad")
+                self.notify(f"{type(error).__name__}: {error}", "bad")
 
     def close(self) -> None:
         """Stop the worker, keep unsaved work for the next start, and remove temporary files."""
@@ -229,131 +263,154 @@ class Session(Workbench):
     def drag(self, name: str, position: Any = None, rotation: Any = None) -> bool:
         """Set the target of a handle, an elbow or a knee; returns at once, the worker solves."""
         target = checked_target(position, rotation)
-        if target is None or not (name in self.limbs or any(h.body == name for h in self.handles)):
+        if target is None or not self._can_drag(name) or not self.queue.move(name, *target):
             return False
-        with self._mail:
-            before = self._wanted.get(name, (None, None))
-            self._wanted[name] = (
-                target[0] if target[0] is not None else before[0],
-                target[1] if target[1] is not None else before[1],
-            )
-            self._released.discard(name)
         self.wake.set()
         return True
 
+    def _can_drag(self, name: str) -> bool:
+        return name in self.limbs or any(h.body == name for h in self.handles)
+
     def release(self, name: str | None = None) -> None:
         """End the drag of a body, or all drags: handles that are not pinned stay where they are."""
-        with self._mail:
-            self._released |= {name} if name is not None else {*self._wanted, *self.dragging}
+        for body in {*self.queue.held, *self.dragging} if name is None else {name}:
+            self.queue.end(body)
         self.wake.set()
 
     def step(self) -> bool:
         """Process pending work once, as the worker does; return whether there was any."""
-        with self._mail:
-            wanted, self._wanted = self._wanted, {}
-            released, self._released = self._released, set()
-        did = False
         with self.lock:
-            if wanted:
-                self._more = 0
-                self.offers = ()
-                self._follow(wanted)
-                self._last_target, self.stale, did = time.perf_counter(), True, True
-                self._last_edit = None
-            elif self.dragging and self.drive is None and self.engine.going and self._more < MORE:
-                self._more += 1
+            did = self.flush()
+            if (
+                not did
+                and self.dragging
+                and self.controlled_drag is None
+                and self.drag_solver.going
+                and self._extra_solves < EXTRA_SOLVES
+            ):
+                self._extra_solves += 1
                 self._solve_for({})
                 did = True
                 self.wake.set()
-            if self.drive is not None and self.dragging:
-                did = self._drive_on() or did
-                released = self._arrived(released)
-            if released & self.dragging.keys():
-                self._let_go(released)
-                did = True
+            did = self._advance_controlled_drag() or did
             if self.timeline.playing and not self.dragging:
                 self.player.advance()
                 did = True
         if did:
-            self.changed()
-        elif self.stale and time.perf_counter() - self._last_target > CALM and not self.timeline.playing:
+            self.publish()
+        elif self.stale and time.perf_counter() - self._last_target > IDLE and not self.timeline.playing:
             self._compute_diagnostics()
             did = True
         return did
 
-    def _follow(self, wanted: dict[str, tuple[np.ndarray | None, np.ndarray | None]]) -> None:
+    def flush(self) -> bool:
+        """Process the drags that wait, in order; return whether there were any."""
+        with self.lock:
+            return self._process(self.queue.take())
+
+    def end_drags(self) -> None:
+        """End all drags where they are; pages that still hold a handle have to take hold of it again."""
+        with self.lock:
+            self._process(self.queue.take(interrupt=True))
+            self._finish_drags(set(self.dragging))
+
+    def _process(self, batches: list[dict[str, Drag]]) -> bool:
+        for batch in batches:
+            wanted = {
+                name: drag for name, drag in batch.items()
+                if self._can_drag(name) and not (drag.position is None and drag.rotation is None)
+            }  # fmt: skip
+            try:
+                if wanted:
+                    self._follow(wanted)
+            except Exception as error:  # whatever fails, a drag that was released ends
+                self.notify(f"{type(error).__name__}: {error}", "bad")
+            ended = {name for name, drag in batch.items() if drag.ends}
+            if self.controlled_drag is None:
+                self._finish_drags(ended)
+            elif ended & self.dragging.keys():
+                self._released |= ended & self.dragging.keys()
+                self._released_at = self._released_at or time.perf_counter()
+        return bool(batches)
+
+    def _follow(self, wanted: dict[str, Drag]) -> None:
+        self._finish_drags(self._released & wanted.keys())  # taken hold of again
+        self._extra_solves = 0
+        self._last_target, self.stale, self._last_edit, self.offers = time.perf_counter(), True, None, ()
         new = [name for name in wanted if name not in self.dragging]
         if new:
-            self.remember()  # one drag is one step of undo
+            self.push_state()  # one drag is one step of undo
             self.timeline = replace(self.timeline, playing=False)
             self.start, self.blocking, self.reasons = self.pose, (), ()
-            for name in new:
-                self.dragging[name] = self.frames.position(name)
-            self.dragged = tuple(name for name in self.dragging if name not in self.limbs)
-            self.engine = self._new_engine()
-            self.engine.pack(self._loosened(), self._moved_together(), self.pose)
-            moving = self.settings.motors and self.dragged
-            self.drive = (
-                ControlledDrag(self.engine.moving, self.engine.goals, self.pose, limits=self.settings.limits)
-                if moving
-                else None
-            )
+            self._begin(new)
         self.active = next(reversed(wanted))
-        for name, (position, _) in wanted.items():
-            if name in self.limbs and position is not None:
-                solution = with_elbow_near(self.limbs[name], self.pose, position, limits=self.settings.limits)
+        for name, drag in wanted.items():
+            if name in self.limbs and drag.position is not None:
+                solution = with_elbow_near(self.limbs[name], self.pose, drag.position, limits=self.settings.limits)
                 if np.isfinite(solution.pose).all():
-                    self.place(solution.pose)
-        moved = {name: target for name, target in wanted.items() if name not in self.limbs}
+                    self.set_figure_pose(solution.pose)
+        moved = {name: drag for name, drag in wanted.items() if name not in self.limbs}
         if moved:
             self._solve_for(moved)
 
-    def _moved_together(self) -> set[str]:
-        """Return the handles that move with the drags: the dragged ones and, for a selection, all of it."""
-        together = {name for name in self.dragging if name not in self.limbs}
-        return together | set(self.selection) if together & set(self.selection) else together
+    def _begin(self, new: list[str]) -> None:
+        """Begin to drag bodies; with a selected handle, the rest of the selection moves."""
+        for others in self.companions.values():
+            for name in new:
+                others.pop(name, None)
+        self.dragging |= {name: self.frames.position(name) for name in new}
+        for name in new:
+            if name in self.selection and name not in self.limbs:
+                taken = {*self.dragging, *self._driven_bodies()}
+                self.companions[name] = {
+                    h.body: self.frames.position(h.body)
+                    for h in self.handles if h.body in self.selection and h.body not in taken
+                }  # fmt: skip
+        self.dragged = tuple(name for name in self.dragging if name not in self.limbs)
+        self.drag_solver = self._new_drag_solver()
+        self.drag_solver.pack(self._handles_with_fk(), self._driven_bodies(), self.pose)
+        self.controlled_drag = (
+            ControlledDrag(self.drag_solver.moving, self.drag_solver.goals, self.pose, limits=self.settings.limits)
+            if self.settings.motors and self.dragged
+            else None
+        )
 
-    def _solve_for(self, moved: dict[str, tuple[np.ndarray | None, np.ndarray | None]]) -> None:
-        lead = next((name for name in moved if name in self.selection and moved[name][0] is not None), None)
-        targets = dict(moved)
-        if lead is not None:
-            for other in self.selection:
-                if other not in moved:
-                    begin = self.dragging.setdefault(other, self.frames.position(other))
-                    targets[other] = (begin + (moved[lead][0] - self.dragging[lead]), None)  # type: ignore[operator]
+    def _driven_bodies(self) -> set[str]:
+        """Return the handles that move with the drags: the dragged ones and their companions."""
+        return {name for name in self.dragging if name not in self.limbs}.union(*self.companions.values())
+
+    def _solve_for(self, moved: dict[str, Drag]) -> None:
+        targets = {name: (drag.position, drag.rotation) for name, drag in moved.items()}
+        for lead, drag in moved.items():
+            if drag.position is not None:
+                way = drag.position - self.dragging[lead]
+                targets |= {other: (begin + way, None) for other, begin in self.companions.get(lead, {}).items()}
         self.handles = tuple(h.moved(*targets[h.body]) if h.body in targets else h for h in self.handles)
-        if self.drive is not None:  # it follows tick by tick
+        if self.controlled_drag is not None:  # it follows tick by tick
             return
         try:
-            self.answer, self.ghost = self.engine.solve(self.handles, set(targets), self.pose)
+            self.result, self.ghost = self.drag_solver.solve(self.handles, set(targets), self.pose)
         except ps.PosableError as error:
-            self.say(str(error), "bad")
+            self.notify(str(error), "bad")
             return
-        if np.isfinite(self.answer.pose).all():
-            self.place(self._with_fk(self.answer.pose, set(targets)))
+        if np.isfinite(self.result.pose).all():
+            self.set_figure_pose(self._with_fk(self.result.pose, set(targets)))
 
-    def _drive_on(self) -> bool:
-        """Advance the controlled drag to the current time."""
-        drive, now = self.drive, time.perf_counter()
-        if drive is None or not drive.run(self.handles, now):
+    def _advance_controlled_drag(self) -> bool:
+        """Advance the controlled drag to the current time; released drags end when it has arrived."""
+        drive, now = self.controlled_drag, time.perf_counter()
+        if drive is None or not self.dragging:
             return False
-        self.answer, self.ghost = self.engine.from_step(drive.step), None
-        self.place(drive.step.pose)
-        return True
+        ticked = drive.run(self.handles, now)
+        if ticked:
+            self.result, self.ghost = self.drag_solver.from_step(drive.step), None
+            self.set_figure_pose(drive.step.pose)
+        if self._released and (drive.arrived or now - self._released_at > LONGEST):
+            self._finish_drags(set(self._released))
+            return True
+        return ticked
 
-    def _arrived(self, released: set[str]) -> set[str]:
-        """Return the released handles whose controlled drag has arrived; it continues for the others."""
-        self._leaving |= released & self.dragging.keys()
-        drive = self.drive
-        if drive is None or not self._leaving:
-            return released
-        self._left = self._left or time.perf_counter()
-        if not (drive.arrived or time.perf_counter() - self._left > LONGEST):
-            return set()
-        arrived, self._leaving, self._left = self._leaving, set(), 0.0
-        return arrived
-
-    def _loosened(self) -> tuple[Handle, ...]:
+    def _handles_with_fk(self) -> tuple[Handle, ...]:
         """Return the handles; those at the ends of limbs that are not fully IK are held gently, or free for FK."""
         holds = {
             body: "free" if share == 0.0 else "held"
@@ -368,18 +425,17 @@ class Session(Workbench):
                 pose = blended(self.skeleton, self.limbs[name], self.start, pose, share)
         return pose
 
-    def _let_go(self, released: set[str]) -> None:
+    def _finish_drags(self, released: set[str]) -> None:
         """End drags: move handles that are not pinned to their bodies, and set a key."""
-        for name in released:
-            self.dragging.pop(name, None)
-        if not any(name in self.dragging for name in self.dragging if name not in self.selection):
-            self.dragging = {}
-        self.handles = tuple(
-            h if (h.hold == "pinned" and h.body not in self.loose) or h.body in self.dragging
-            else h.moved(self.frames.position(h.body), self.frames.rotation_matrix(h.body))
-            for h in self.handles
-        )  # fmt: skip
-        self.timeline = self.timeline.posed(self.pose)
+        if not released & self.dragging.keys():
+            return
+        self.dragging = {name: start for name, start in self.dragging.items() if name not in released}
+        self.companions = {name: others for name, others in self.companions.items() if name in self.dragging}
+        self._released &= self.dragging.keys()
+        self._released_at = self._released_at if self._released else 0.0
+        self.handles, self.timeline = self.released({*self.dragging, *self._driven_bodies()})
+        self._newest += 1
+        self._revision = self._newest  # what was saved during the drag is not all of it
         self.active = next(iter(self.dragging), None)
         self.stale = True
 
@@ -388,13 +444,15 @@ class Session(Workbench):
         with self.lock:
             self.stale = self._busy = False
             self.blocking, self.reasons, self.offers, self.curves = (), (), (), {}
-            if self.answer is not None and self.engine.main is not None:
-                if not self.answer.ok and self.drive is None:
-                    self.blocking, self.reasons = self.engine.blocking(), self.engine.reasons()
+            if (
+                self.result is not None and self.drag_solver.main is not None and self.ready
+            ):  # else nobody should wait for it
+                if not self.result.ok and self.controlled_drag is None:
+                    self.blocking, self.reasons = self.drag_solver.blocking(), self.drag_solver.reasons()
                     self.remedies.look()
                 if not np.array_equal(self.start, self.pose):
-                    self.curves = self.engine.curves(self.handles, self.start)
-        self.changed()
+                    self.curves = self.drag_solver.curves(self.handles, self.start)
+        self.publish()
 
     # ---------------------------------------------------------------------------------------------------- handles
 
@@ -410,10 +468,10 @@ class Session(Workbench):
             elif any(h.body == body for h in self.handles):
                 self.selection = (*self.selection, body)
             self.selected = self.selection[-1] if self.selection else None
-        self.changed()
+        self.publish()
         return True
 
-    def hold(
+    def set_handle(
         self,
         body: str,
         hold: str | None = None,
@@ -430,26 +488,26 @@ class Session(Workbench):
         changes = {"hold": hold, "mode": mode, "weight": weight, "priority": priority}
         given = {key: value for key, value in changes.items() if value is not None}
         with self.lock:
-            self.remember(f"{'/'.join(given)} of {body}")
+            self.push_undo(f"{'/'.join(given)} of {body}")
             if all(h.body != body for h in self.handles):
                 self.handles = (*self.handles, handle_at(self.frames, body, hold="pinned"))
             self.handles = tuple(replace(h, **given) if h.body == body else h for h in self.handles)
             self.active = None
-            if self.answer is not None and not self.answer.ok and given.keys() & {"weight", "priority"}:
+            if self.result is not None and not self.result.ok and given.keys() & {"weight", "priority"}:
                 self._solve_again()
-        self.changed()
+        self.publish()
         return True
 
-    def drop(self, body: str) -> bool:
+    def remove_handle(self, body: str) -> bool:
         """Remove a handle."""
         if all(h.body != body for h in self.handles):
             return False
         with self.lock:
-            self.remember()
+            self.push_undo()
             self.handles = tuple(h for h in self.handles if h.body != body)
             self.selected = None if self.selected == body else self.selected
             self.active = None
-        self.changed()
+        self.publish()
         return True
 
     def pick(self, origin: Any, direction: Any) -> str | None:
@@ -469,18 +527,18 @@ class Session(Workbench):
         """Set one degree of freedom [rad, m] by forward kinematics, clipped to its limits if they are on."""
         if name not in self.skeleton.dof_names or not is_number(value, -1e6, 1e6):
             return False
-        with self.lock:
+        with self.at_rest():
             dof = self.skeleton.dof(name)
             if self.settings.limits:
                 value = float(np.clip(value, self.skeleton.lower[dof], self.skeleton.upper[dof]))
             if abs(self.pose[dof] - value) < 1e-12:
                 return True
-            self.remember(f"dof {name}")
+            self.push_undo(f"dof {name}")
             pose = self.pose.copy()
             pose[dof] = value
             self._set(pose)
             self._busy = True
-        self.changed()
+        self.publish()
         return True
 
     def set_pose(self, pose: Any) -> bool:
@@ -488,49 +546,49 @@ class Session(Workbench):
         values = np.array(pose, dtype=float)
         if values.shape != (self.skeleton.size,) or not np.isfinite(values).all():
             return False
-        with self.lock:
-            self.remember()
+        with self.at_rest():
+            self.push_undo()
             self._set(values)
-        self.changed()
+        self.publish()
         return True
 
     def reset(self) -> None:
         """Return to the rest pose and the initial handles, each held as it is now."""
-        with self.lock:
-            self.remember()
+        with self.at_rest():
+            self.push_undo()
             self._set(self.rest.copy())
             own = {h.body for h in self.handles}
             lost = [h for h in default_handles(self.skeleton, self.frames, self.limbs) if h.body not in own]
             self.handles = (*self.handles, *lost)
-        self.changed()
+        self.publish()
 
     def set_rest(self, *, own: bool = False) -> None:
         """Make the current pose the rest pose that drags relax to; with `own`, restore the figure's."""
         with self.lock:
-            self.remember()
+            self.push_undo()
             self.rest = np.array(self.skeleton.rest if own else self.pose)
-        self.changed()
+        self.publish()
 
     def set_strength(self, joint: str, strength: float, *, below: bool = False) -> bool:
         """Scale the strength of a joint and, with `below`, of its descendants: stronger joints move later."""
         if joint not in self.skeleton.names or not is_number(strength, WEAKEST, STRONGEST):
             return False
         with self.lock:
-            self.remember(f"strength of {joint}")
+            self.push_undo(f"strength of {joint}")
             joints = (joint, *below_of(self.skeleton, joint)) if below else (joint,)
             changed = {**self.strength, **dict.fromkeys(joints, float(strength))}
             self.strength = {name: value for name, value in changed.items() if value != 1.0}
             self._solve_again()
-        self.changed()
+        self.publish()
         return True
 
     def clear_strength(self) -> None:
         """Reset the strength of every joint."""
         with self.lock:
-            self.remember()
+            self.push_undo()
             self.strength = {}
             self._solve_again()
-        self.changed()
+        self.publish()
 
     def configure(self, **changes: Any) -> bool:
         """Change settings (solver, options, ghost, limits, iterations, stay, home, ...) and solve again."""
@@ -542,39 +600,39 @@ class Session(Workbench):
             return False
         for key in ("solver", "ghost"):  # compiles it the first time, before locking
             if changes.get(key) is not None:
-                self._try(changes[key])
-        with self.lock:
+                self._compile_solver(changes[key])
+        with self.at_rest():
             old, self.settings = self.settings, replace(self.settings, **changes)
             if not self._solve_again(first=True):
-                self.settings, self.engine = old, self._new_engine(old)
-                self.changed()
+                self.settings, self.drag_solver = old, self._new_drag_solver(old)
+                self.publish()
                 return False
-            if self.engine.ghost_error:
-                self.say(self.engine.ghost_error, "bad")
+            if self.drag_solver.ghost_error:
+                self.notify(self.drag_solver.ghost_error, "bad")
         self.wake.set()
-        self.changed()
+        self.publish()
         return True
 
     def _solve_again(self, *, first: bool = False) -> bool:
         """Solve the last drag again from its start with the new settings; with `first`, even if there was none."""
         self.active, self.stale = None, True
-        if self.answer is None and not first:
+        if self.result is None and not first:
             return True
-        start = self.start if self.answer is not None else self.pose
-        engine = self._new_engine()
+        start = self.start if self.result is not None else self.pose
+        engine = self._new_drag_solver()
         try:
-            engine.pack(self._loosened(), set(self.dragged) if self.answer is not None else set(), start)
-            self.answer, self.ghost = engine.solve(self.handles, set(), start, rounds=ROUNDS)
+            engine.pack(self._handles_with_fk(), set(self.dragged) if self.result is not None else set(), start)
+            self.result, self.ghost = engine.solve(self.handles, set(), start, rounds=ROUNDS)
         except ps.PosableError as error:
-            self.say(str(error), "bad")
+            self.notify(str(error), "bad")
             return False
-        self.engine = engine
-        if np.isfinite(self.answer.pose).all():
-            self.place(self.answer.pose)
+        self.drag_solver = engine
+        if np.isfinite(self.result.pose).all():
+            self.set_figure_pose(self.result.pose)
         return True
 
-    def _try(self, solver: str) -> None:
-        engine = self._new_engine(replace(self.settings, solver=solver, options={}, ghost=None, iterations=1))
+    def _compile_solver(self, solver: str) -> None:
+        engine = self._new_drag_solver(replace(self.settings, solver=solver, options={}, ghost=None, iterations=1))
         with contextlib.suppress(ps.PosableError):
             engine.pack(self.handles, set(), self.pose)
             engine.solve(self.handles, set(), self.pose)

@@ -95,18 +95,19 @@ class View:
     active: str | None
     selected: str | None
     selection: tuple[str, ...]
-    answer: DragResult | None
+    result: DragResult | None
     ghost: np.ndarray | None
-    ghost_answer: DragResult | None
+    ghost_result: DragResult | None
     limits: tuple[AtLimit, ...]
     touches: tuple[Contact, ...]  # contacts between limbs and with the floor
+    support: np.ndarray  # (N, 3) [m] points of solids on the floor
     blocking: tuple[Any, ...]
     reasons: tuple[Any, ...]
     offers: tuple[str, ...]  # remedies for missed handles, as text
     curves: dict[str, np.ndarray]
     limb: LimbView | None
     blend: dict[str, float]
-    loose: frozenset[str]  # bodies at the ends of limbs that are not fully IK
+    fk_bodies: frozenset[str]  # bodies at the ends of limbs that are not fully IK
     timeline: Timeline
     settings: Settings
     strength: dict[str, float]  # of the joints whose strength was changed
@@ -115,3 +116,4 @@ class View:
     name: str
     dirty: bool  # there are unsaved changes
     calm: bool  # nothing is being dragged or played, and slow results are up to date
+    can_drag: bool = True  # False while the code of the first drag is compiled

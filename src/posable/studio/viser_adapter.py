@@ -1,8 +1,8 @@
 """Everything that the studio needs of viser beyond its public interface, in one place, for viser 1.1.
 
 - The page behind a token: viser serves anyone, so its web server is given our check of every request.
-- The page itself: viser 1.1.1 ends with an error when a skinned mesh goes, which also happens on every reconnect, and
-  fills the console with errors that are none; its script is corrected. Our own script is added: dropped files,
+- The page itself: viser 1.1.1 fails when a skinned mesh is removed, which also happens on every reconnect, and
+  fills the console with harmless errors; its script is patched. Our own script is added: dropped files,
   keyboard, timeline.
 - Bounds on clients and uploads, and no tunnel to the outside.
 - Moving many nodes at once, without the comparisons and locks that take most of a drag.
@@ -52,7 +52,7 @@ _starting = threading.Lock()
 Command = Callable[[str, dict[str, str]], Any]
 
 
-QUIET = logging.getLogger("posable.studio.sockets")  # pages that disconnect during the handshake are no errors
+QUIET = logging.getLogger("posable.studio.sockets")  # pages that disconnect during the handshake are not errors
 QUIET.setLevel(logging.CRITICAL)
 
 
@@ -81,7 +81,7 @@ class Server(viser.ViserServer):
 
         # viser offers no hook for requests: while its server starts, `serve` is replaced
         with _starting, contextlib.redirect_stdout(io.StringIO()):
-            websockets.asyncio.server.serve = guarded  # type: ignore[assignment]
+            websockets.asyncio.server.serve = guarded  # type: ignore[assignment]  # the same signature
             try:
                 super().__init__(host=guard.host, port=port, label=label, verbose=False)
             finally:
@@ -99,7 +99,8 @@ class Server(viser.ViserServer):
         self, guard: Guard, command: Command, inner: Any, connection: Any, request: Request
     ) -> Response | None:
         path = guard.path_inside(request.path)
-        if path is None or not guard.allows(request.headers):
+        repeated = any(len(request.headers.get_all(name)) > 1 for name in ("Host", "Origin"))
+        if path is None or repeated or not guard.allows(request.headers):
             return _response(FORBIDDEN.encode(), "text/plain; charset=utf-8", HTTPStatus.FORBIDDEN)
         if request.headers.get("Upgrade", "").lower() == "websocket":
             if len(self._live) >= CLIENTS:
@@ -189,7 +190,7 @@ def _response(data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, encodi
 
 # ---------------------------------------------------------------------------------------------------- the page
 
-_MENDS = (  # corrections of viser's script
+_CORRECTIONS = (  # corrections of viser's script
     (  # a node's reference is cleared to null, but only compared with undefined before use
         b"e!==void 0&&n!==void 0&&n.forEach(t=>e.remove(t))",
         b"e!=null&&n!==void 0&&n.forEach(t=>e.remove(t))",
@@ -201,7 +202,7 @@ _MENDS = (  # corrections of viser's script
         b'o=n!=="default"||r!=="default"||i!=="default";return b.useEffect(()=>{o&&t.resetCameraPose?.(!1)},[o,a,t])',
         b'o=n!="default"||r!="default"||i!="default";return b.useEffect(()=>{o&&t.resetCameraPose?.(!1)},[o,a+"",t])',
     ),
-    # updates of a widget that was removed in the same frame are no error
+    # updates of a widget that was removed in the same frame are not errors
     (b"{console.error(`Tried to update non-existent component '${i}'`,a);continue}", b"continue;"),
 )
 _SCRIPT = re.compile(r'<script data-p="([^"]*)"')
@@ -215,7 +216,7 @@ def page(zipped: bool = False) -> bytes:
     found = _SCRIPT.search(text)
     if found is not None:
         script = zstandard.ZstdDecompressor().decompressobj().decompress(_from_88(found[1].encode()))
-        for wrong, right in _MENDS:
+        for wrong, right in _CORRECTIONS:
             if script.count(wrong) == 1:
                 script = script.replace(wrong, right.ljust(len(wrong)))  # the page stores the length of its script
         packed = zstandard.ZstdCompressor(level=9).compress(script)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +15,8 @@ import posable as ps
 from posable.studio import project
 from posable.studio.contacts import Contact, ContactDetector
 from posable.studio.drag_solver import ControlledDrag, DragResult, DragSolver, Settings
-from posable.studio.files import Origin, first_seen, upright, without_paths
-from posable.studio.handles import default_handles, opening_pose
+from posable.studio.files import Origin, first_seen, upright, with_take, without_paths
+from posable.studio.handles import Handle, default_handles, opening_pose
 from posable.studio.limbs import LimbView, ends_of, find_limbs, limb_view
 from posable.studio.messages import limits_met, strip_control
 from posable.studio.state import History, State, View
@@ -45,11 +46,13 @@ class Workbench:
         self._speakers: list[Callable[[str, str], None]] = []
         self._views = 0
         self.history: History[State] = History()
+        self.dragging: dict[str, np.ndarray] = {}  # the bodies being dragged, with their positions at the start
         self.settings = settings or Settings()
         self.figure = 0
         self.camera: Any = None  # the last view of a page
         self.opening_view: Any = None  # the view of the project opened last, None if it has none
         self.contacts = True  # whether contacts are detected
+        self.can_drag = self.ready = True  # False while a worker compiles what drags need, and all that follows
         self.library: dict[str, dict[str, float]] = {}
         self._revision = self._newest = self._saved = self._kept = 0
         self._keeps_take_pose = False  # whether drags stay near the pose of a take instead of relaxing
@@ -70,11 +73,11 @@ class Workbench:
             kept: The data of a project.
         """
         scene = source if isinstance(source, ps.Scene) else ps.Scene(skeleton=source, name=source.name)
-        with self.lock:
+        with self.at_rest():
             if not scene.has_skeleton and scene.markers is None:
                 raise ps.PosableError("expected a file with a figure, a motion or markers, got none of them")
             if self.figure:
-                self.remember()
+                self.push_undo()
             if not scene.has_skeleton:  # markers only: shown beside the current figure, with its up axis
                 markers = upright(scene.markers, self.skeleton)
                 scene = self.scene.replace(motion=None, markers=markers, name=scene.name)
@@ -106,36 +109,48 @@ class Workbench:
                 self.camera = self.opening_view = project.camera_of(kept)
             self.figure += 1
             self._newest += 1
-            self.adopt(state)
+            self.restore(state)
             self._saved = self._kept = self._revision  # not modified yet
             self.history.keep(FIGURES, lambda state: state.scene)
-        self.changed()
+        self.publish()
 
-    def adopt(self, state: State) -> None:
+    def open_take(self, name: str) -> bool:
+        """Open another take of the file. This can be undone."""
+        if name not in self.scene.motions:
+            return False
+        self.open(with_take(self.scene, name), origin=self.origin)
+        return True
+
+    @property
+    def take_name(self) -> str | None:
+        """Name of the take among those of the file."""
+        return next((name for name, motion in self.scene.motions.items() if motion is self.timeline.take), None)
+
+    def restore(self, state: State) -> None:
         """Make a state the current one."""
         if state.scene is not getattr(self, "scene", None):
             self.scene, self.origin, self.skeleton = state.scene, state.origin, state.timeline.skeleton
             self.figure = max(self.figure, state.figure) + (state.figure != self.figure)
             self.limbs = find_limbs(self.skeleton)
             self.contact_detector = ContactDetector(self.skeleton, self.scene, self._contacts_ready)
-            self.contact_detector.start()  # after the assignment: it may be ready at once
             self.selected: str | None = None
             self.selection: tuple[str, ...] = ()
         self.timeline, self.handles = state.timeline, state.handles
         self.rest, self.strength, self.library = state.rest, state.strength, state.library
         self.blend = state.blend
         self.settings, self._revision = state.settings, state.revision
-        self.place(state.pose)
-        self.engine = self._new_engine()
+        self.set_figure_pose(state.pose)
+        self.drag_solver = self._new_drag_solver()
         self.active: str | None = None
-        self.dragging: dict[str, np.ndarray] = {}  # the bodies being dragged, with their positions at the start
+        self.dragging = {}
+        self.companions: dict[str, dict[str, np.ndarray]] = {}  # by dragged body: those that move with it, from where
         self.dragged: tuple[str, ...] = ()  # the handles of the last result
-        self.answer: DragResult | None = None
+        self.result: DragResult | None = None
         self.ghost: DragResult | None = None
         self.blocking: tuple[Any, ...] = ()
         self.reasons: tuple[Any, ...] = ()
         self.offers: tuple[Any, ...] = ()  # remedies that are offered
-        self.drive: ControlledDrag | None = None  # if drags respect velocity limits
+        self.controlled_drag: ControlledDrag | None = None  # if drags respect velocity limits
         self.curves: dict[str, np.ndarray] = {}
         self.start = self.pose
         self._last_edit: str | None = None
@@ -147,12 +162,14 @@ class Workbench:
         """Whether there are unsaved changes."""
         return self._revision != self._saved
 
-    def _new_engine(self, settings: Settings | None = None) -> DragSolver:
-        return DragSolver(self.skeleton, settings or self.settings, self.rest, self.strength)
+    def _new_drag_solver(self, settings: Settings | None = None) -> DragSolver:
+        if settings is None:  # natural poses wait until they are compiled
+            settings = self.settings if self.ready else replace(self.settings, natural=False)
+        return DragSolver(self.skeleton, settings, self.rest, self.strength)
 
     # --------------------------------------------------------------------------------------------------------- the pose
 
-    def place(self, pose: np.ndarray) -> None:
+    def set_figure_pose(self, pose: np.ndarray) -> None:
         """Put the figure into a pose (n,); handles stay."""
         self.pose = np.array(pose)
         self.frames = ps.forward(self.skeleton, self.pose)
@@ -163,46 +180,77 @@ class Workbench:
             h.moved(self.frames.position(h.body), self.frames.rotation_matrix(h.body)) for h in self.handles
         )
         self.active, self.stale = None, True
-        self.dragging = {}
 
     def _set(self, pose: np.ndarray) -> None:
         """Set a pose that was not made by a drag."""
-        self.place(pose)
+        self.set_figure_pose(pose)
         self.snap_handles()
         self.timeline = replace(self.timeline.posed(self.pose), playing=False)
-        self.answer, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
+        self.result, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
         self.offers = ()
 
-    def take(self, what: str | None, pose: np.ndarray) -> bool:
-        """Set a pose (n,) made by a tool, as one step of undo; `what` as in `remember`."""
+    def apply_pose(self, what: str | None, pose: np.ndarray) -> bool:
+        """Set a pose (n,) made by a tool, as one step of undo; `what` as in `remember`. No drag is under way."""
         if not np.isfinite(pose).all():
             return False
-        self.remember(what)
+        self.push_undo(what)
         self._set(np.asarray(pose))
         self._busy = True
-        self.changed()
+        self.publish()
         return True
 
     def show_frame(self) -> None:
         """Show the pose of the current frame, if there is one."""
         pose = self.timeline.at(self.timeline.frame)
         if pose is not None:
-            self.place(pose)
+            self.set_figure_pose(pose)
             self.snap_handles()
-            self.answer, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
+            self.result, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
         self.offers = ()
 
     # ---------------------------------------------------------------------------------------------------- undo and redo
 
+    def flush(self) -> bool:
+        """Process the drags that wait, in order; return whether there were any."""
+        return False
+
+    def end_drags(self) -> None:
+        """End all drags where they are; pages that still hold a handle have to take hold of it again."""
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Lock the session while nothing is dragged: drags that were under way are steps of undo of their own."""
+        with self.lock:
+            self.end_drags()
+            yield
+
+    def released(self, dragging: Collection[str] = ()) -> tuple[tuple[Handle, ...], Timeline]:
+        """Return handles and timeline as they are when drags have ended, except those in `dragging`.
+
+        Handles that are not pinned move to their bodies, and the pose becomes a key.
+        """
+        handles = tuple(
+            h if (h.hold == "pinned" and h.body not in self.fk_bodies) or h.body in dragging
+            else h.moved(self.frames.position(h.body), self.frames.rotation_matrix(h.body))
+            for h in self.handles
+        )  # fmt: skip
+        return handles, self.timeline.posed(self.pose)
+
     def state(self) -> State:
-        """Return the part of the session that undo and projects keep."""
+        """Return the part of the session that undo and projects keep, as if the drags under way had ended."""
+        handles, timeline = self.released() if self.dragging else (self.handles, self.timeline)
         return State(
-            self.scene, self.origin, self.figure, self.pose, self.handles, replace(self.timeline, playing=False),
+            self.scene, self.origin, self.figure, self.pose, handles, replace(timeline, playing=False),
             self.rest, self.strength, self.library, self.settings, self._revision, self.blend,
         )  # fmt: skip
 
-    def remember(self, doing: str | None = None) -> None:
+    def push_undo(self, doing: str | None = None) -> None:
         """Record the current state for undo. Consecutive small steps of the same `doing` (a slider) are merged."""
+        self.flush()
+        self.push_state(doing)
+
+    def push_state(self, doing: str | None = None) -> None:
+        """Do so without the drags that wait."""
         now = time.perf_counter()
         again = doing is not None and doing == self._last_edit and now - self._last_edit_time < ONE_CHANGE
         if not again:
@@ -214,19 +262,19 @@ class Workbench:
 
     def undo(self) -> bool:
         """Undo the last change."""
-        with self.lock:
-            return self._restore(self.history.undo(self.state()))
+        with self.at_rest():
+            return self._go_to(self.history.undo(self.state()))
 
     def redo(self) -> bool:
         """Redo the last undone change."""
-        with self.lock:
-            return self._restore(self.history.redo(self.state()))
+        with self.at_rest():
+            return self._go_to(self.history.redo(self.state()))
 
-    def _restore(self, state: State | None) -> bool:
+    def _go_to(self, state: State | None) -> bool:
         if state is None:
             return False
-        self.adopt(state)
-        self.changed()
+        self.restore(state)
+        self.publish()
         return True
 
     # ------------------------------------------------------------------------------------------------ who is looking on
@@ -239,29 +287,33 @@ class Workbench:
             return View(
                 self._views,
                 self.figure, self.skeleton, self.pose, self.frames, self.handles, tuple(self.limbs), self.active,
-                self.selected, self.selection, self.answer, None if self.ghost is None else self.ghost.pose, self.ghost,
-                limits_met(self.skeleton, self.pose), self._find_contacts(), self.blocking, self.reasons,
+                self.selected, self.selection, self.result, None if self.ghost is None else self.ghost.pose, self.ghost,
+                limits_met(self.skeleton, self.pose), self._find_contacts(), self.contact_detector.support(self.frames),
+                self.blocking, self.reasons,
                 tuple(offer.text for offer in self.offers),
-                self.curves, limb, self.blend, self.loose, self.timeline, self.settings, self.strength,
-                None if self.drive is None else self.drive.speeds, tuple(self.library),
+                self.curves, limb, self.blend, self.fk_bodies, self.timeline, self.settings, self.strength,
+                None if self.controlled_drag is None else self.controlled_drag.speeds, tuple(self.library),
                 self.origin.name or self.skeleton.name, self.dirty,
-                self.active is None and not self._busy and not self.timeline.playing,
+                self.active is None and not self._busy and not self.timeline.playing, self.can_drag,
             )  # fmt: skip
 
     def _contacts_ready(self, made: ContactDetector) -> None:
         if made is self.contact_detector:
-            self.changed()
+            self.publish()
 
     def _find_contacts(self) -> tuple[Contact, ...]:
         """Return the contacts, if they are shown and, during a drag, fast to detect."""
-        if not self.contacts or not self.contact_detector.ready:
+        if not self.contacts or not self.ready:
+            return ()
+        if not self.contact_detector.ready:
+            self.contact_detector.start()
             return ()
         if not self.contact_detector.cheap and (self.active is not None or self.timeline.playing):
             return ()
         return self.contact_detector.at(self.pose, self.frames)
 
     @property
-    def loose(self) -> frozenset[str]:
+    def fk_bodies(self) -> frozenset[str]:
         """The bodies at the ends of limbs that are not fully IK."""
         return frozenset().union(*(ends_of(self.skeleton, self.limbs[name]) for name in self.blend))
 
@@ -270,20 +322,20 @@ class Workbench:
         with self.lock:
             return limb_view(self.limbs[name], self.pose) if name in self.limbs else None
 
-    def listen(self, listener: Callable[[View], None]) -> None:
+    def on_view(self, listener: Callable[[View], None]) -> None:
         """Call `listener` with a view after every change; it must be quick."""
         self._listeners.append(listener)
 
-    def speak_to(self, speaker: Callable[[str, str], None]) -> None:
+    def on_notification(self, speaker: Callable[[str, str], None]) -> None:
         """Call `speaker` with every message and its kind, "good" or "bad"."""
         self._speakers.append(speaker)
 
-    def say(self, text: str, kind: str = "good") -> None:
+    def notify(self, text: str, kind: str = "good") -> None:
         """Show a message to users, without control characters and local paths."""
         for speaker in self._speakers:
             speaker(strip_control(without_paths(text)), kind)
 
-    def changed(self) -> None:
+    def publish(self) -> None:
         """Notify every listener with the current view."""
         if self._listeners:
             view = self.view()

@@ -11,7 +11,7 @@ import posable as ps
 from posable.studio.files import EXPORTS
 from posable.studio.film import FILMS, film_of, page_of, picture_of
 from posable.studio.messages import escape_markdown
-from posable.studio.panels.widgets import Refresh, set_text
+from posable.studio.panels import Refresh, set_text
 from posable.studio.session import Session
 from posable.studio.state import View
 
@@ -24,7 +24,7 @@ def send(session: Session, event: viser.GuiEvent, make: Callable[[], tuple[str, 
     try:
         name, data = make()
     except (ps.PosableError, ImportError) as error:
-        session.say(str(error), "bad")
+        session.notify(str(error), "bad")
         return
     if event.client is not None:
         event.client.send_file_download(name, data, save_immediately=True)
@@ -80,10 +80,10 @@ def files(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
     text = gui.add_markdown("")
     figure = gui.add_dropdown("Figure", ps.figures.names(), initial_value="human")
     show = gui.add_button("Open this figure", icon=viser.Icon.USER)
-    recent: Any = gui.add_dropdown("Recent", (NONE,), initial_value=NONE, hint="work that was kept by itself")
+    recent: Any = gui.add_dropdown("Recent", (NONE,), initial_value=NONE, hint="work that was saved automatically")
     again = gui.add_button("Open recent work", icon=viser.Icon.HISTORY)
     suffix = gui.add_dropdown("Format", EXPORTS, initial_value="bvh")
-    save = gui.add_button("Download", icon=viser.Icon.DOWNLOAD, hint="the motion as it is shown")
+    save = gui.add_button("Download", icon=viser.Icon.DOWNLOAD, hint="the motion, exactly as shown")
     pictures(gui, session)
 
     @show.on_click

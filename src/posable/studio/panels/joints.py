@@ -10,7 +10,7 @@ from viser import uplot
 
 import posable as ps
 from posable.studio.messages import escape_markdown, is_length
-from posable.studio.panels.widgets import Refresh, on_user_change, set_text, set_value
+from posable.studio.panels import Refresh, on_user_change, set_text, set_value
 from posable.studio.session import Session
 from posable.studio.state import View
 
@@ -20,9 +20,9 @@ MOST = 80  # largest number of sliders
 
 def joints(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
     """Add a slider for each degree of freedom of one branch of the tree; a large figure has many branches."""
-    part = gui.add_dropdown("Part", ("",), initial_value="", hint="of the figure; follows what is selected")
+    part = gui.add_dropdown("Part", ("",), initial_value="", hint="of the figure; follows the selection")
     host = gui.add_folder("Values [°, m]", expand_by_default=True)
-    values = gui.add_text("All [rad, m]", "", hint="every value in order, to copy or to type; Enter applies")
+    values = gui.add_text("All [rad, m]", "", hint="all values in order: copy them, or type and press Enter")
     made: dict[str, Any] = {"figure": -1, "part": None, "parts": {}, "folder": None, "sliders": {}, "selected": None}
 
     def build(view: View) -> None:
@@ -56,15 +56,15 @@ def joints(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
         if view.calm:
             set_value(values, ", ".join(f"{value:.6g}" for value in view.pose))
             for dof, (slider, scale) in made["sliders"].items():
-                value = float(np.clip(round(view.pose[dof] * scale, 2), slider.min, slider.max))
-                if abs(slider.value - value) > 5e-3:
+                value = float(np.clip(rounded(view.pose[dof], scale), slider.min, slider.max))
+                if abs(slider.value - value) > 0.05 * slider.step:
                     set_value(slider, value)
 
     return refresh
 
 
 def numbers_in(text: str) -> list[float]:
-    """Return the numbers in a text typed by the user; empty if it is no list of numbers."""
+    """Return the numbers in a text typed by the user; empty if it is not a list of numbers."""
     try:
         return [float(word) for word in text.replace(",", " ").replace("[", " ").replace("]", " ").split()]
     except ValueError:
@@ -81,13 +81,18 @@ def slider_for(gui: viser.GuiApi, session: Session, view: View, dof: int) -> tup
     low, high = (
         float(v) if np.isfinite(v) and abs(v) <= 4 * widest else w for v, w in ((low, -widest), (high, widest))
     )
-    step = 0.01 if straight else 0.1
+    step = 0.1 if not straight else 0.01 if high - low > 0.5 else 0.001  # a finger of a gripper moves by centimetres
     low, high = np.floor(low / step) * step, max(np.ceil(high / step) * step, low + step)
     name = skeleton.dof_names[dof]
-    value = float(np.clip(round(view.pose[dof] * scale, 2), low, high))
+    value = float(np.clip(rounded(view.pose[dof], scale), low, high))
     slider = gui.add_slider(name, float(low), float(high), step, value)
     slider.on_update(on_user_change(lambda given: session.set_dof(name, given / scale)))
     return slider, scale
+
+
+def rounded(value: Any, scale: float) -> float:
+    """Return a value [rad, m] as a slider shows it: to 0.01 degrees or 0.1 mm."""
+    return round(float(value) * scale, 4 if scale == 1.0 else 2)
 
 
 def branches(skeleton: ps.Skeleton) -> list[tuple[str, list[str]]]:
@@ -102,8 +107,8 @@ def branches(skeleton: ps.Skeleton) -> list[tuple[str, list[str]]]:
     group_of: dict[str, str] = {}
     for joint in skeleton.joints:
         siblings = children[joint.parent]
-        own = joint.parent is None or (len(siblings) > 1 and count[joint.name] >= 3)
-        title = joint.name if own else group_of[joint.parent]  # type: ignore[index]
+        own = len(siblings) > 1 and count[joint.name] >= 3
+        title = joint.name if own or joint.parent is None else group_of[joint.parent]
         group_of[joint.name] = title
         groups.setdefault(title, []).append(joint.name)
     sizes = {title: sum(skeleton.joint(n).motion.size for n in names) for title, names in groups.items()}
@@ -117,9 +122,9 @@ LISTED = 8  # joints named in the text
 def strength(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     """Add the widgets for the strength of a joint, and a list of changes."""
     with gui.add_folder("Stiffness of joints", expand_by_default=False):
-        joint = gui.add_dropdown("Joint", _joints(session.view()), hint="or click a joint with Shift")
-        power = gui.add_slider("Stiffness, 10^", -1.5, 1.5, 0.1, 0.0, hint="0: as it is; 1: ten times; -1: a tenth")
-        below = gui.add_checkbox("And all below it", False)
+        joint = gui.add_dropdown("Joint", _joints(session.view()), hint="or Shift-click a joint")
+        power = gui.add_slider("Stiffness, 10^", -1.5, 1.5, 0.1, 0.0, hint="0: unchanged; 1: ten times; -1: a tenth")
+        below = gui.add_checkbox("Include all joints below", False)
         clear = gui.add_button("Reset all", icon=viser.Icon.ARROW_BACK_UP)
         text = gui.add_markdown("")
     shown: dict[str, Any] = {"figure": session.figure, "selected": None}
@@ -143,7 +148,7 @@ def strength(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh
             set_value(power, _power(view.strength.get(joint.value, 1.0)))
         changed = [f"{escape_markdown(name)} × {value:.2g}" for name, value in view.strength.items()]
         more = f" and {len(changed) - LISTED} more" if len(changed) > LISTED else ""
-        set_text(text, (", ".join(changed[:LISTED]) + more) or "Stiffer joints move later, looser ones sooner.")
+        set_text(text, (", ".join(changed[:LISTED]) + more) or "Stiff joints move last, loose ones first.")
 
     return refresh
 
@@ -165,7 +170,7 @@ def speeds(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     with gui.add_folder("Speeds", expand_by_default=False) as folder:
         motors = gui.add_checkbox(
             "Keep to velocity limits", session.settings.motors,
-            hint="drags go on as fast as the joints may: the file's limits, or 180°/s and 1 m/s",
+            hint="joints move no faster than they may: the limits of the file, or 180°/s and 1 m/s",
         )  # fmt: skip
     shown: dict[str, Any] = {"plot": None, "names": None, "until": -1.0}
     motors.on_update(on_user_change(lambda value: session.configure(motors=value)))

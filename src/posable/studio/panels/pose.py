@@ -10,7 +10,7 @@ import viser
 
 import posable as ps
 from posable.studio.handles import HOLDS, MODES
-from posable.studio.panels.widgets import Refresh, on_user_change, set_text, set_value
+from posable.studio.panels import Refresh, on_user_change, set_text, set_value
 from posable.studio.session import Session
 from posable.studio.state import View
 
@@ -23,10 +23,12 @@ def pose(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     edit = gui.add_button_group("Edit", ("Undo", "Redo"), hint="Ctrl-Z, Ctrl-Y")
     figure = gui.add_button_group("Pose", ("Mirror", "Copy", "Paste"), hint="M, Ctrl-C, Ctrl-V")
     rest = gui.add_button_group(
-        "Rest pose", ("Apply", "Set", "Reset"), hint="go to it; make this pose the rest pose; the figure's own again"
+        "Rest pose",
+        ("Apply", "Set", "Reset"),
+        hint="Apply: go to it; Set: make this pose the rest pose; Reset: restore the figure's own",
     )
     selected = gui.add_dropdown(
-        "Selected", (NOTHING,), initial_value=NOTHING, hint="any joint or point; or click a handle, Shift-click a joint"
+        "Selected", (NOTHING,), initial_value=NOTHING, hint="any joint or site; or click a handle, Shift-click a joint"
     )
     hold = gui.add_dropdown(
         "Hold",
@@ -34,9 +36,11 @@ def pose(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         initial_value=LOOSE,
         hint="pinned: gives way to nothing; held: gently; free: not at all",
     )
-    mode = gui.add_dropdown("Constrain", MODES, initial_value=MODES[0], hint="where it is, how it is turned, or both")
-    weight = gui.add_slider("Weight", 0.1, 10.0, 0.1, 1.0, hint="against the other handles")
-    priority = gui.add_slider("Priority", 0, 3, 1, 0, hint="lower is stricter: a level never pays for a later one")
+    mode = gui.add_dropdown("Constrain", MODES, initial_value=MODES[0], hint="its position, its orientation, or both")
+    weight = gui.add_slider("Weight", 0.1, 10.0, 0.1, 1.0, hint="relative to the other handles")
+    priority = gui.add_slider(
+        "Priority", 0, 3, 1, 0, hint="lower levels come first; a later level never worsens an earlier one"
+    )
     drop = gui.add_button("Remove handle", icon=viser.Icon.TRASH, hint="Delete")
 
     @edit.on_click
@@ -55,7 +59,7 @@ def pose(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
             session.reset()
         else:
             session.set_rest(own=event.target.value == "Reset")
-            session.say(
+            session.notify(
                 "This is the rest pose now." if event.target.value == "Set" else "The rest pose is the figure's own."
             )
 
@@ -68,7 +72,7 @@ def pose(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     @drop.on_click
     def _(_: viser.GuiEvent) -> None:
         for body in session.selection:
-            session.drop(body)
+            session.remove_handle(body)
 
     shown: dict[str, Any] = {"figure": -1}
 
@@ -96,7 +100,7 @@ def pose(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
 def _each(session: Session, **changes: Any) -> None:
     """Change every handle of the selection."""
     for body in session.selection:
-        session.hold(body, **changes)
+        session.set_handle(body, **changes)
 
 
 NO_POSES = "(no poses yet)"
@@ -108,8 +112,8 @@ def library(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     """Add the saved poses and the hand shapes."""
     with gui.add_folder("Pose library", expand_by_default=False):
         name = gui.add_text("Name", "pose 1")
-        keep = gui.add_button("Keep this pose", icon=viser.Icon.BOOKMARK)
-        poses: Any = gui.add_dropdown("Kept", (NO_POSES,), initial_value=NO_POSES)
+        keep = gui.add_button("Save this pose", icon=viser.Icon.BOOKMARK)
+        poses: Any = gui.add_dropdown("Saved", (NO_POSES,), initial_value=NO_POSES)
         use = gui.add_button_group("Pose ", ("Apply", "Delete"))
         left = gui.add_button_group("Left hand", tuple(HANDS))
         right = gui.add_button_group("Right hand", tuple(HANDS))
@@ -168,6 +172,8 @@ def hand(skeleton: ps.Skeleton, side: str, shape: str) -> dict[str, float]:
 
 
 NONE = "(none)"
+CHOOSE = "Choose a limb, or click an elbow or knee."
+NO_LIMBS = "This figure has none: a limb is a ball joint, a hinge and a ball joint, as in a human arm."
 
 
 def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
@@ -176,11 +182,13 @@ def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     swivel = gui.add_slider("Swivel [°]", -180.0, 180.0, 0.5, 0.0)
     blend = gui.add_slider(
         "FK 0 … IK 1", 0.0, 1.0, 0.05, 1.0,
-        hint="while the body moves, IK keeps the hand or foot in its place, FK keeps the joints as they are",
+        hint="while the body moves, IK keeps the hand or foot in place, FK keeps the joint angles",
     )  # fmt: skip
-    bar = gui.add_html(ranges_bar((), 0.0))
-    branch = gui.add_button_group("Branch", ("previous", "next"), hint="the same place, another way")
-    point = gui.add_vector3("Point [m]", (0.3, 1.4, 1.0), step=0.01, hint="to aim at, or a direction to point along")
+    bar = gui.add_html(ranges_bar((), 0.0, CHOOSE))
+    branch = gui.add_button_group(
+        "Branch", ("previous", "next"), hint="another configuration of the limb, with its end in the same place"
+    )
+    point = gui.add_vector3("Point [m]", (0.3, 1.4, 1.0), step=0.01, hint="to aim at; or the direction to point along")
     axis = gui.add_dropdown("Axis", ("x", "y", "z"), initial_value="z", hint="of the hand or foot")
     task = gui.add_button_group("Task", ("aim at", "point along"))
     step = {"branch": 0, "figure": -1}
@@ -190,15 +198,23 @@ def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
 
     blend.on_update(on_user_change(lambda value: session.limb_tools.blend(which.value, float(value))))
 
+    def is_chosen() -> bool:
+        if which.value == NONE:
+            session.notify(CHOOSE if session.limbs else NO_LIMBS, "bad")
+        return which.value != NONE
+
     @branch.on_click
     def _(event: viser.GuiEvent) -> None:
+        if not is_chosen():
+            return
         step["branch"] += 1 if event.target.value == "next" else -1
         session.limb_tools.branch(which.value, step["branch"])
 
     @task.on_click
     def _(event: viser.GuiEvent) -> None:
         act = session.limb_tools.aim if event.target.value == "aim at" else session.limb_tools.point_along
-        act(which.value, point.value, axis.value)
+        if is_chosen():
+            act(which.value, point.value, axis.value)
 
     def refresh(view: View) -> None:
         if step["figure"] != view.figure:
@@ -206,20 +222,21 @@ def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
             which.options = (NONE, *view.elbows)
         set_value(which, view.selected if view.selected in view.elbows else NONE)
         swivel.disabled = view.limb is None
-        blend.disabled = which.value == NONE
+        for widget in (blend, point, axis):
+            widget.disabled = which.value == NONE
         set_value(blend, view.blend.get(which.value, 1.0))
         if view.limb is not None:
             angle = (view.limb.swivel + np.pi) % (2.0 * np.pi) - np.pi
             if view.calm:
                 set_value(swivel, float(np.clip(round(np.degrees(angle) * 2.0) / 2.0, -180.0, 180.0)))
-            set_text(bar, ranges_bar(view.limb.ranges, angle, view.limb.branches))
+            set_text(bar, ranges_bar(view.limb.ranges, angle, f"{view.limb.branches} branches."))
         else:
-            set_text(bar, ranges_bar((), 0.0))
+            set_text(bar, ranges_bar((), 0.0, CHOOSE if view.elbows else NO_LIMBS))
 
     return refresh
 
 
-def ranges_bar(ranges: tuple[tuple[float, float], ...], angle: float, branches: int = 0) -> str:
+def ranges_bar(ranges: tuple[tuple[float, float], ...], angle: float, note: str) -> str:
     """Return a picture of the feasible swivel ranges, in green, from -180 to 180 degrees."""
     pieces = []
     for low, high in ranges:
@@ -229,10 +246,9 @@ def ranges_bar(ranges: tuple[tuple[float, float], ...], angle: float, branches: 
                 x, width = (a + np.pi) * 150.0 / np.pi, (b - a) * 150.0 / np.pi
                 pieces.append(f'<rect x="{x:.1f}" width="{width:.1f}" y="3" height="10" rx="3" fill="#2ea070"/>')
     needle = (angle + np.pi) / (2 * np.pi) * 300
-    note = f"{branches} branches" if branches else "choose a limb, or click an elbow or a knee"
     return (
         '<div style="padding:0 0.75em 0.5em 0.75em"><svg viewBox="0 0 300 16" width="100%">'
         '<rect x="0" y="6" width="300" height="4" rx="2" fill="#dde2ea"/>'
         f'{"".join(pieces)}<rect x="{needle - 1.5:.1f}" y="0" width="3" height="16" rx="1.5" fill="#ef476f"/></svg>'
-        f'<div style="font-size:0.75em;color:#7a8699">green: every limit holds; {note}</div></div>'
+        f'<div style="font-size:0.75em;color:#7a8699">Green: every limit holds. {note}</div></div>'
     )

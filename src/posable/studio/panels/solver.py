@@ -9,8 +9,8 @@ import viser
 
 import posable as ps
 from posable.studio.body_goals import is_person
-from posable.studio.drag_solver import Settings, without_stretch
-from posable.studio.panels.widgets import Refresh, on_user_change, set_text, set_value
+from posable.studio.drag_solver import Settings, with_lengths
+from posable.studio.panels import Refresh, on_user_change, set_text, set_value
 from posable.studio.session import Session
 from posable.studio.state import View
 
@@ -26,22 +26,24 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     main = gui.add_dropdown("Solver", names, initial_value=s.solver)
     ghost = gui.add_dropdown("Ghost", (NONE, *names), initial_value=NONE, hint="a second solver on the same goals")
     limits = gui.add_checkbox("Joint limits", s.limits)
-    iterations = gui.add_slider("Iterations", 0, 200, 1, 0, hint="at most so many; 0: the solver's own")
+    iterations = gui.add_slider("Iterations", 0, 200, 1, 0, hint="upper bound; 0: the default of the solver")
     stay = gui.add_slider(
         "Pull strength, 10^",
         -6.0,
         0.0,
         0.1,
         round(float(np.log10(s.stay)), 1),
-        hint="how strongly the figure is pulled to the pose below",
+        hint="how strongly the figure is pulled towards the pose below",
     )
     home = gui.add_dropdown(
         "Pull towards", tuple(HOMES), initial_value=next(k for k, v in HOMES.items() if v == s.home)
     )
-    steady = gui.add_checkbox("Balance over pinned feet", s.balance, hint="of people, softly")
-    apart = gui.add_checkbox("Arms off the trunk", s.apart, hint="of people, softly")
-    likely = gui.add_checkbox("Poses of people", s.natural, hint="tend to poses that were recorded of people")
-    stretch = gui.add_checkbox("Bones may stretch", s.stretch, hint="where a file lets joints slide; else lengths hold")
+    steady = gui.add_checkbox("Balance over pinned feet", s.balance, hint="of human figures, softly")
+    apart = gui.add_checkbox("Keep arms off the trunk", s.apart, hint="of human figures, softly")
+    likely = gui.add_checkbox("Natural human poses", s.natural, hint="prefer poses like those recorded of people")
+    stretch = gui.add_checkbox(
+        "Bones may stretch", s.stretch, hint="for files with translation channels; otherwise bones keep their lengths"
+    )
     folder = gui.add_folder("Options of the solver", expand_by_default=False)
     options = Options(gui, folder, session)
     table = gui.add_markdown("")
@@ -70,7 +72,8 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         set_value(likely, view.settings.natural)
         likely.visible = is_person(view.skeleton)
         set_value(stretch, view.settings.stretch)
-        stretch.visible = without_stretch(view.skeleton) is not view.skeleton
+        rigid, loose = (with_lengths(view.skeleton, may) for may in (False, True))
+        stretch.visible = bool((rigid.frozen & ~loose.frozen).any())
         options.show(view.settings)
         set_text(table, table_of(view))
         set_text(plot, plot_of(view.curves))
@@ -114,7 +117,7 @@ class Options:
         settings = self.session.settings
         value = ps.solvers.option_value(value.strip()) if isinstance(value, str) else type(default)(value)
         if not self.session.configure(options={**settings.options, name: value}):
-            self.session.say(f"{self.solver} does not take {name} = {value}", "bad")
+            self.session.notify(f"{self.solver} does not take {name} = {value}", "bad")
             self.show(self.session.settings)
 
 
@@ -133,10 +136,10 @@ def _shown(value: Any, default: Any) -> Any:
 
 def table_of(view: View) -> str:
     """Return a table of the last result and of the ghost's."""
-    if view.answer is None:
+    if view.result is None:
         return ""
     rows = []
-    for answer in (view.answer, view.ghost_answer):
+    for answer in (view.result, view.ghost_result):
         if answer is not None:
             firm = [error for name, error in answer.errors.items() if np.isfinite(answer.tolerances.get(name, np.inf))]
             worst = max(firm, default=0.0) * 1e3
@@ -168,7 +171,7 @@ def plot_of(curves: dict[str, np.ndarray], width: float = 300.0, height: float =
     hint = (
         ""
         if logs
-        else f'<text x="{width / 2}" y="{height / 2}" text-anchor="middle">energy: drag to see it fall</text>'
+        else f'<text x="{width / 2}" y="{height / 2}" text-anchor="middle">drag a handle to plot the energy</text>'
     )
     return (
         f'<div style="padding:0.2em 0.75em 0.6em"><svg viewBox="0 0 {width:.0f} {height:.0f}" width="100%" '

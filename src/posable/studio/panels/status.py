@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import html
 import re
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import viser
 
+import posable as ps
 from posable.studio.appearance import extent
+from posable.studio.body_goals import feet_of, plan_of
 from posable.studio.contacts import DEEP
 from posable.studio.messages import (
     blocking_sentences,
@@ -19,11 +22,15 @@ from posable.studio.messages import (
     strip_control,
 )
 from posable.studio.overlays import marker_places
-from posable.studio.panels.widgets import Refresh, on_user_change, set_text
+from posable.studio.panels import Refresh, on_user_change, set_text, set_value
 from posable.studio.session import Session
 from posable.studio.state import View
 
 MOST = 5  # joints at a limit that are listed
+SMALLEST, TALLEST, HUGE = 0.4, 3.0, 50.0  # [m] sizes of figures with arms and legs, and of any, that are not doubted
+LYING = 0.35  # height of a figure with arms and legs relative to its length below which its up axis is doubted
+UNIT = "*posable convert IN OUT.glb --unit UNIT*"
+FEW, UNLIKE = 8, 3.0  # markers from which their size is compared with the figure's, and the ratio that is reported
 BOX = (
     '<div id="posable-status" style="height:9.4em;overflow:auto;margin:0.35em 0.75em 0.6em;padding:0.45em 0.6em;'
     'border-radius:6px;background:rgba(32,129,126,0.07);font-size:0.84em;line-height:1.38">{}</div>'
@@ -51,16 +58,17 @@ def lines_for(view: View) -> list[str]:
     if view.timeline.playing:
         return [f"Playing at {view.timeline.fps:g} frames per second."]
     touching = penetration_sentences(view.touches, DEEP * extent(view.skeleton))
-    if view.answer is None:
-        return [welcome(view), *_markers(view), *touching, *_at_limits(view)]
-    answer = view.answer
+    if view.result is None:
+        return [welcome(view), *doubts(view.skeleton), *_markers(view), *_scales(view), *touching, *_at_limits(view)]
+    answer = view.result
     lines = [goal_summary(answer, {h.body: h.mode for h in view.handles}), *touching]
     if answer.status == "OUT_OF_REACH":
         lines[0] += " It is farther away than the figure can reach."
     lines += [f"• {sentence}" for sentence in reason_sentences(view.reasons)]
     lines += [f"• {sentence}" for sentence in blocking_sentences(view.skeleton, view.blocking)] or _at_limits(view)
+    lines += _scales(view)
     if answer.status == "MOVING":
-        lines.append(f"Following within the limits of the joints: {as_text(strip_control(answer.message))}")
+        lines.append(f"Moving within the velocity limits: {as_text(strip_control(answer.message))}")
     elif answer.iterations:
         lines.append(f"*{answer.solver}: {answer.iterations} iterations, {answer.seconds * 1e6:.0f} µs*")
     return lines
@@ -68,11 +76,27 @@ def lines_for(view: View) -> list[str]:
 
 def welcome(view: View) -> str:
     """Return instructions for a figure that has not been dragged yet."""
+    if not view.can_drag:
+        return "**Preparing the solver.** On a new machine this takes half a minute, once; a drag follows after that."
     if not view.handles:
-        return "This figure has no handle: shift-click a joint, then choose how to hold it."
-    feet = [h for h in view.handles if h.hold == "pinned"]
-    pinned = "feet are pinned, " if feet and all(_is_foot(h.body) for h in feet) else ""
-    return f"**Drag a handle**: the figure follows; {pinned}the rest is held gently. Click one to pin, free or turn it."
+        return "This figure has no handles: Shift-click a joint, then choose how to hold it."
+    feet, pinned = feet_of(view.skeleton), [h.body for h in view.handles if h.hold == "pinned"]
+    which = "feet" if all(body in feet for body in pinned) else "amber ones"
+    words = f"{which} are pinned, " if pinned else ""
+    return f"**Drag a handle**: the figure follows; {words}the rest is held gently. Click one to pin, free or turn it."
+
+
+@lru_cache(maxsize=8)
+def doubts(skeleton: ps.Skeleton) -> tuple[str, ...]:
+    """Return what is implausible about a figure at rest, with its likely cause: its size, and which way is up."""
+    plan, up, out = plan_of(skeleton), skeleton.up_axis, []
+    spans = np.ptp(ps.forward(skeleton, skeleton.rest).many((*skeleton.names, *skeleton.site_names))[0], axis=0)
+    size = float(spans.max())
+    if size > HUGE or (plan is not None and not SMALLEST < size < TALLEST):
+        out.append(f"The figure is {size:.3g} m large: if that is wrong, convert its file to GLB with {UNIT}.")
+    if plan is not None and skeleton.up is not None and spans[up] < LYING * spans[3 - up]:
+        out.append(f"The figure lies at rest: its file may have another up axis than {skeleton.up}.")
+    return tuple(out)
 
 
 def _markers(view: View) -> list[str]:
@@ -81,18 +105,31 @@ def _markers(view: View) -> list[str]:
     if not len(places):
         return []
     seen = int(np.isfinite(places).all(axis=1).sum())
-    return [f"{seen} of {len(places)} markers are seen at this frame."]
+    fit = "" if view.timeline.take is not None else " The command *posable track* fits a figure to them."
+    return [f"{seen} of {len(places)} markers are visible in this frame.{fit}"]
 
 
-def _is_foot(body: str) -> bool:
-    return re.search(r"foot|ankle|toe", body, re.IGNORECASE) is not None
+def _scales(view: View) -> list[str]:
+    """Return a line if the markers of a recording and the figure are of very different size."""
+    places = marker_places(view)
+    seen = places[np.isfinite(places).all(axis=1)] if len(places) else places
+    if len(seen) < FEW:
+        return []
+    markers, figure = (float(np.ptp(p, axis=0).max()) for p in (seen, view.frames.many(view.skeleton.names)[0]))
+    if UNLIKE * markers > figure and UNLIKE * figure > markers:
+        return []
+    return [
+        f"The markers span {markers:.2g} m, the figure {figure:.2g} m: one of them is in another unit; the file of a "
+        f"figure is converted with {UNIT}."
+    ]
 
 
 def _at_limits(view: View) -> list[str]:
     if not view.limits:
         return []
-    names = ", ".join(strip_control(met.name) for met in view.limits[:MOST])
-    return ["At a limit: " + as_text(names) + (" …" if len(view.limits) > MOST else "") + "."]
+    names = as_text(", ".join(strip_control(met.name) for met in view.limits[:MOST]))
+    more = f" and {len(view.limits) - MOST} more" if len(view.limits) > MOST else ""
+    return [f"At a limit: {names}{more}."]
 
 
 def as_text(text: str) -> str:
@@ -112,11 +149,15 @@ def display(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
     """Add the views and the display options."""
     with gui.add_folder("Display", expand_by_default=False):
         views = gui.add_button_group("View", ("front", "right", "back", "top", "frame"), hint="1, 2, 3, 4, F")
-        balance = gui.add_checkbox("Balance", True, hint="what the figure stands on, and its centre of mass above it")
-        contacts = gui.add_checkbox(
-            "Contacts", session.contacts, hint="limbs in each other (violet), touches of the floor"
+        balance = gui.add_checkbox(
+            "Balance", True, hint="support polygon and centre of mass, red if the figure would tip over"
         )
-        follow = gui.add_checkbox("Follow the figure", False, hint="the view moves along with it")
+        contacts = gui.add_checkbox(
+            "Contacts",
+            session.contacts,
+            hint="limbs that pass through each other (violet), and contacts with the floor",
+        )
+        follow = gui.add_checkbox("Follow the figure", False, hint="the camera moves with it")
 
     def change(name: str, value: bool) -> None:
         setattr(session if name == "contacts" else studio.stage, name, value)
@@ -128,6 +169,6 @@ def display(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
     follow.on_update(on_user_change(lambda value: change("follow", value)))
 
     def refresh(view: View) -> None:
-        """Nothing here depends on the view."""
+        set_value(follow, studio.stage.follow)
 
     return refresh

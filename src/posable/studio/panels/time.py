@@ -11,7 +11,7 @@ import viser
 from viser import uplot
 
 from posable.studio.messages import is_length, strip_control
-from posable.studio.panels.widgets import Refresh, on_user_change, set_text, set_value
+from posable.studio.panels import Refresh, on_user_change, set_text, set_value
 from posable.studio.session import Session
 from posable.studio.state import View
 from posable.studio.timeline import EASINGS
@@ -27,7 +27,7 @@ class Curves:
         self.gui, self.folder = gui, gui.add_folder("Curves of the selected joint", expand_by_default=False)
         with self.folder:
             self.hint = gui.add_markdown(
-                "Select a joint; with a take or two keys, its values over the frames are here."
+                "Select a joint of a take, or of a figure with at least two keys, to plot its values."
             )
         self.plot: Any = None
         self.what: Any = None
@@ -91,23 +91,60 @@ def state_of(view: View) -> str:
     )  # fmt: skip
 
 
-def time(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
-    """Add the player, the keys and the curves."""
+def take(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
+    """Add the chooser among the takes of a file."""
+    chooser: Any = gui.add_dropdown("Take", ("",), visible=False, hint="the animations of the file")
+
+    @chooser.on_update
+    def _(event: viser.GuiEvent) -> None:
+        name = next((name for name, label in take_labels(session).items() if label == chooser.value), None)
+        if event.client is not None and name is not None and name != session.take_name:
+            studio.ask_first(event.client, lambda: session.open_take(name))
+
+    def refresh(view: View) -> None:
+        labels = take_labels(session)
+        current = labels.get(session.take_name or "")
+        chooser.visible = len(labels) > 1 and current is not None
+        if chooser.visible:
+            if tuple(chooser.options) != tuple(labels.values()):
+                chooser.options = tuple(labels.values())
+            set_value(chooser, current)
+
+    return refresh
+
+
+def take_labels(session: Session) -> dict[str, str]:
+    """Return how the takes of the file are shown, by their names."""
+    labels: dict[str, str] = {}
+    for number, name in enumerate(session.scene.motions, start=1):
+        label = strip_control(name)[:60]
+        labels[name] = label if label and label not in labels.values() else f"{label} ({number})"
+    return labels
+
+
+def playback(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
+    """Add the frame, the keys, and how they are played."""
     line = session.timeline
     frame = gui.add_number("Frame", 0, min=0, step=1)
-    keys = gui.add_button_group("Key", ("Set", "Delete", "◀", "▶"), hint="K, Delete; ◀ and ▶ go to the next key")
-    auto = gui.add_checkbox("Auto-key", line.autokey, hint="every pose becomes a key of the frame it is made on")
+    keys = gui.add_button_group(
+        "Key", ("Set", "Delete", "◀", "▶"), hint="K, Delete; ◀ and ▶ go to the previous and the next key"
+    )
+    auto = gui.add_checkbox("Auto-key", line.autokey, hint="every edit sets a key at the current frame")
     loop = gui.add_checkbox("Loop", line.loop)
-    onion = gui.add_checkbox("Onion skin", line.onion, hint="the poses before and after, as ghosts")
-    easing = gui.add_dropdown("Easing", EASINGS, initial_value=line.easing, hint="between keys, where there is no take")
-    fade = gui.add_slider("Fade [frames]", 0, 120, 1, line.fade, hint="over which a key's change fades into the take")
+    onion = gui.add_checkbox("Onion skin", line.onion, hint="the poses before and after the current frame, as ghosts")
+    easing = gui.add_dropdown(
+        "Easing", EASINGS, initial_value=line.easing, hint="interpolation between keys; a take has its own"
+    )
+    fade = gui.add_slider(
+        "Fade [frames]",
+        0,
+        120,
+        1,
+        line.fade,
+        hint="number of frames over which the change of a key fades into the take",
+    )
     fps = gui.add_number("Frames per second", line.fps, min=1.0, max=1000.0, step=1.0)
     length = gui.add_number("Length [frames]", line.length, min=1, max=100_000, step=1)
-    with gui.add_folder("Contact", expand_by_default=False):
-        first = gui.add_number("From frame", 0, min=0, step=1)
-        last = gui.add_number("To frame", 10, min=0, step=1)
-        lock = gui.add_button("Lock the selected body in place", icon=viser.Icon.LOCK)
-    curves = Curves(gui)
 
     frame.on_update(on_user_change(session.player.seek))
     auto.on_update(on_user_change(lambda value: session.player.set_time(autokey=value)))
@@ -126,11 +163,6 @@ def time(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
             "▶": lambda: session.player.seek(session.timeline.next_key(1)),
         }[event.target.value]()  # fmt: skip
 
-    @lock.on_click
-    def _(_: viser.GuiEvent) -> None:
-        if session.selected is not None:
-            session.player.lock_contact(session.selected, int(first.value), int(last.value))
-
     def refresh(view: View) -> None:
         now = view.timeline
         set_value(frame, now.shown)
@@ -141,6 +173,30 @@ def time(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
             set_value(widget, value)
         easing.disabled = fps.disabled = length.disabled = now.take is not None
         fade.disabled = now.take is None
-        curves.show(view)
 
     return refresh
+
+
+def contact(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
+    """Add the widgets that lock a body in place over frames."""
+    with gui.add_folder("Contact", expand_by_default=False):
+        first = gui.add_number("From frame", 0, min=0, step=1)
+        last = gui.add_number("To frame", 10, min=0, step=1)
+        lock = gui.add_button(
+            "Lock the selected body in place", icon=viser.Icon.LOCK, hint="select a handle or a joint first"
+        )
+
+    @lock.on_click
+    def _(_: viser.GuiEvent) -> None:
+        if session.selected is not None:
+            session.player.lock_contact(session.selected, int(first.value), int(last.value))
+
+    def refresh(view: View) -> None:
+        lock.disabled = view.selected is None
+
+    return refresh
+
+
+def curves(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
+    """Add the curves of the selected joint."""
+    return Curves(gui).show

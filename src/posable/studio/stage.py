@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 import posable as ps
-from posable.studio.appearance import appearance_of, extent, has_body
+from posable.studio.appearance import appearance_of, extent, front_of, has_body, root_joint, surface_points
 from posable.studio.figure_nodes import FigureNodes, LimitHighlight, draw
 from posable.studio.handle_nodes import HandleNodes
 from posable.studio.meshes import disc
@@ -26,12 +26,11 @@ def bounding_box(frames: Any, names: tuple[str, ...]) -> tuple[np.ndarray, float
     return 0.5 * (low + high), float(np.linalg.norm(high - low))
 
 
-def camera_pose(view: Any, side: Side, camera: Any) -> tuple[np.ndarray, np.ndarray]:
+def camera_pose(view: Any, side: Side, camera: Any, front: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return position and look-at point (3,), (3,) [m] for a side of the figure, or to frame the selection."""
     middle, size = bounding_box(view.frames, view.skeleton.names)
     size = max(size, 1e-3)
-    up = np.array([0.0, 1.0, 0.0]) if view.skeleton.up == "y" else np.array([0.0, 0.0, 1.0])
-    front = np.array([0.0, 0.0, 1.0]) if view.skeleton.up == "y" else np.array([1.0, 0.0, 0.0])
+    up = view.skeleton.up_vector
     if side == "frame":
         away = np.asarray(camera.position) - np.asarray(camera.look_at)
         away = away / max(float(np.linalg.norm(away)), 1e-9)
@@ -46,6 +45,10 @@ GHOST, PAST, FUTURE = (90, 140, 255), (244, 162, 97), (42, 157, 143)
 GROUND, LINES = (222, 227, 234), (196, 204, 216)
 SKY, HAZE = (214, 226, 240), (252, 252, 253)
 STEP = 10  # [frames] between the current frame and its ghosts
+NEAR = 1.2  # relative to the figure: how far a take may go without the cameras following it
+SUNK = 0.05  # relative to the figure: depth below the origin from which the floor is drawn below it
+FOV = np.radians(42.0)  # from bottom to top of a page
+CLEAR = (0.60, 0.73)  # half of the part of a page that panel and timeline leave clear, relative to half its height
 UNSEEN = 0.6  # detail of ghosts, relative to the figure's
 
 
@@ -87,7 +90,7 @@ class Stage:
 
     def _follow(self, view: View) -> None:
         """Move the cameras of all pages with the root of the figure, if `follow` is set."""
-        root = np.asarray(view.frames.position(view.skeleton.names[0]), dtype=float)
+        root = np.asarray(view.frames.position(root_joint(view.skeleton).name), dtype=float)
         if self.follow and self.last_root is not None:
             step = (root - self.last_root) * (1.0 - self.up)
             if np.linalg.norm(step) > 1e-4:
@@ -107,16 +110,22 @@ class Stage:
         for node in self.parts:
             node.remove()
         self.parts = tuple(scene.add_frame(name, show_axes=False) for name in ("/handles", "/overlays", "/blob"))
-        self.figure = view.figure
-        up = view.skeleton.up or "z"
+        self.figure, self.last_root = view.figure, None
+        up = "xyz"[view.skeleton.up_axis]
         self.size = extent(view.skeleton)
-        self.up = np.array([0.0, 1.0, 0.0]) if up == "y" else np.array([0.0, 0.0, 1.0])
+        self.up = view.skeleton.up_vector
         self.dressed = has_body(view.skeleton)
-        scene.set_up_direction(f"+{up}")  # type: ignore[arg-type]
+        take = view.timeline.take
+        first = view.skeleton.rest if take is None else take.poses[0]
+        self.front = front_of(view.skeleton, ps.forward(view.skeleton, first))  # and stays while it is posed
+        scene.set_up_direction(f"+{up}")  # type: ignore[arg-type]  # "+y" and such
+        self._draw(view)
+        self.floor = floor_height(view.skeleton, view.frames, surface_points(self.look), self.up)
         cell = 10.0 ** np.round(np.log10(self.size)) / 4.0
         scene.add_grid(
             "/ground", plane="xz" if up == "y" else "xy", infinite_grid=True, cell_size=cell, section_size=4 * cell,
             cell_color=GROUND, section_color=LINES, fade_distance=9.0 * self.size, shadow_opacity=0.28,
+            position=self.floor * self.up,
         )  # fmt: skip
         for k in range(3):  # a soft shadow below the figure, for pages without real shadows
             scene.add_mesh_simple(
@@ -125,11 +134,10 @@ class Stage:
                 position=(0.0015 + 0.0008 * k) * self.size * self.up,
             )  # fmt: skip
         self.overlays = Overlays(scene, self.size)
-        self._draw(view)
         covered = bool(self.drawn.covers) or np.mean([part.flat for part in self.look.rigid]) > 0.5
-        solid = covered and not self.dressed
+        surface = surface_points(self.look) if covered and not self.dressed else None
         self.handles = HandleNodes(
-            scene, self.session, size=self.size, up=self.up, dressed=self.dressed, thick=1.8 if solid else 1.0
+            scene, self.session, size=self.size, up=self.up, dressed=self.dressed, surface=surface
         )
         self._aim_camera(view)
 
@@ -148,21 +156,34 @@ class Stage:
         return appearance_of(view.skeleton, self.session.scene, detail=detail)
 
     def _aim_camera(self, view: View) -> None:
-        bodies = np.concatenate([view.frames.many(view.skeleton.names)[0], *seen_markers(view)])
+        drawn = [
+            points[:: max(len(points) // 200, 1)] @ view.frames.rotation_matrix(body).T + view.frames.position(body)
+            for body, points in surface_points(self.look).items()
+        ]
+        bodies = np.concatenate([*drawn, *seen_markers(view), *self._path(view)])
         middle = (np.min(bodies, axis=0) + np.max(bodies, axis=0)) / 2.0
-        size = max(float(np.linalg.norm(np.ptp(bodies, axis=0))), 0.5 * self.size)
-        across = np.array([0.42, 0.0, 1.0]) if self.up[1] else np.array([1.0, 0.42, 0.0])
-        away = middle + 1.75 * size * across + 0.30 * size * self.up
+        aside = 0.42 * np.cross(self.up, self.front)
+        away = middle + framed(bodies - middle, self.front + aside + 0.20 * self.up, self.up)
         if (view_of := self.session.opening_view) is not None:
             away, middle = view_of["position"], view_of["look_at"]
         self.server.initial_camera.position, self.server.initial_camera.look_at = tuple(away), tuple(middle)
-        self.server.initial_camera.fov = np.radians(42.0)
+        self.server.initial_camera.fov = FOV
         for client in self.server.get_clients().values():
             client.camera.position, client.camera.look_at = tuple(away), tuple(middle)
 
+    def _path(self, view: View) -> list[np.ndarray]:
+        """Return places (T, 3) [m] of the root during a take that stays near; else the cameras follow the figure."""
+        take, self.follow = view.timeline.take, False
+        if take is None:
+            return []
+        some = take.poses[np.unique(np.linspace(0, len(take) - 1, 24).astype(int))]
+        places = np.atleast_2d(ps.forward(view.skeleton, some).position(root_joint(view.skeleton).name))
+        self.follow = bool(np.ptp(places, axis=0).max() > NEAR * self.size)
+        return [] if self.follow else [places]
+
     def _show_blob(self, view: View) -> None:
-        place = np.asarray(view.frames.position(view.skeleton.names[0]), dtype=float)
-        self.under.move([self.parts[2]], (place * (1.0 - self.up))[None])
+        place = np.asarray(view.frames.position(root_joint(view.skeleton).name), dtype=float)
+        self.under.move([self.parts[2]], (place * (1.0 - self.up) + self.floor * self.up)[None])
 
     # ----------------------------------------------------------------------------------------------------- ghosts
 
@@ -195,6 +216,34 @@ class Stage:
         names = view.skeleton.names
         away = np.linalg.norm(frames.many(names)[0] - view.frames.many(names)[0], axis=1)
         return bool(away.max() > 0.01 * self.size)
+
+
+def framed(points: np.ndarray, direction: np.ndarray, up: np.ndarray) -> np.ndarray:
+    """Return where (3,) [m] a camera in some direction (3,) of the origin sees points (N, 3) [m] beside the panel."""
+    back = direction / np.linalg.norm(direction)
+    right = np.cross(up, back) / np.linalg.norm(np.cross(up, back))
+    half = np.tan(0.5 * FOV) * np.array(CLEAR)
+    sides = np.abs(points @ np.stack([right, np.cross(back, right)], axis=1)) / half
+    return back * float((points @ back + sides.max(axis=1)).max())
+
+
+def floor_height(skeleton: ps.Skeleton, frames: Any, points: dict[str, np.ndarray], up: np.ndarray) -> float:
+    """Return the height of the floor [m]: 0, or below a figure that is fixed in the air, such as a humanoid of a URDF.
+
+    Args:
+        skeleton: The figure.
+        frames: Its frames as it opens.
+        points: (V, 3) [m] of the surface of each body, in its frame.
+        up: (3,) the axis.
+    """
+    fixed = points if root_joint(skeleton).motion.size == 0 else {}
+    heights = [
+        own @ (frames.rotation_matrix(body).T @ up) + frames.position(body) @ up
+        for body, own in fixed.items()
+        if len(own)
+    ]
+    lowest = min((float(height.min()) for height in heights), default=0.0)
+    return lowest if lowest < -SUNK * extent(skeleton) else 0.0
 
 
 def seen_markers(view: View) -> list[np.ndarray]:
