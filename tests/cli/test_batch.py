@@ -52,7 +52,7 @@ def test_one_bad_file_is_reported_and_the_rest_goes_on(few, capsys):
     # the same call again does nothing but the bad one, another option does all
     before = (few / "out" / "0.csv").stat().st_mtime_ns
     assert track("-o", "out", "--format", "csv") == 2
-    assert "skipped 3 that an earlier run completed" in capsys.readouterr().out
+    assert "skipped 3 completed by an earlier run" in capsys.readouterr().out
     assert (few / "out" / "0.csv").stat().st_mtime_ns == before
     (few / "clips" / "bad.c3d").unlink()
     assert track("-o", "out", "--format", "csv", "--no-limits", "--json") == 0

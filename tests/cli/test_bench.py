@@ -23,7 +23,7 @@ def measured():
 def test_every_figure_and_solver_has_its_row(measured):
     assert [row["figure"] for row in measured["figures"]] == list(BODIES)
     assert {row["solver"] for row in measured["solvers"]} == set(ps.solvers.names())
-    assert {row["solver"] for row in measured["solvers"] if row["goals"] == "places"} == {"fabrik"}
+    assert {row["solver"] for row in measured["solvers"] if row["goals"] == "positions"} == {"fabrik"}
     for row in measured["figures"]:
         assert row["reached"] == row["problems"] == 2
         assert 0.0 < row["median_ms"] <= row["p99_ms"]

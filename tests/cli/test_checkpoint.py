@@ -104,7 +104,7 @@ def test_an_outcome_of_wrong_types_is_not_finished(strange, jobs, key, value):
 
 
 @pytest.mark.parametrize("text", ["5", "[]", "null", '"ok"', "{}", '{"a": 1}', "[" * 100_000, "\x00", ""])
-def test_an_outcome_that_is_none_is_not_finished(strange, jobs, text):
+def test_an_invalid_outcome_is_not_finished(strange, jobs, text):
     (job,) = jobs(strange.fine, ["long enough"])
     run_job(job)
     job.outcome.write_text(text)

@@ -30,7 +30,7 @@ def test_without_dask_it_says_how_to_get_it(monkeypatch):
         cluster.check("tcp://127.0.0.1:8786")
 
 
-def test_where_nobody_answers(clips, tmp_path, capsys, monkeypatch):
+def test_a_scheduler_that_does_not_answer(clips, tmp_path, capsys, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "CONNECT_TIMEOUT", 0.5)
     with socket.socket() as free:

@@ -25,6 +25,18 @@ def test_follow_waypoints(capsys, tmp_path):
     assert out.exists()
 
 
+def test_follow_within_limits_in_a_given_time(capsys):
+    path = ("follow", "panda", "--path", "hand=0.5,0.2,0.4:0.5,-0.2,0.4", "--fps", "50", "--velocity", "1.5", "--json")
+    limits = ("--acceleration", "6", "--duration")
+    code, text, _ = call(capsys, *path, *limits, "fastest")
+    told = json.loads(text)
+    assert code == 0
+    assert told["frames"] == told["reached"]
+    assert told["largest_step"] <= 1.5 / 50 + 1e-9
+    assert json.loads(call(capsys, *path, *limits, "2")[1])["frames"] == 101
+    assert "fastest" in call(capsys, *path, *limits, "quick")[2]
+
+
 def test_follow_a_file_one_step_a_frame(capsys, tmp_path):
     path = tmp_path / "goal.csv"
     points = np.linspace((25.0, 5.0, 0.0), (-20.0, 5.0, 0.0), 21)

@@ -46,11 +46,19 @@ def leg(tmp_path):
 def test_info_draws_the_tree(leg, capsys):
     assert cli.main(["info", str(leg)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "skeleton 'leg': 2 joints, 7 degrees of freedom, 1 sites, y up, file unit 0.01 m"
+    assert lines[1] == "skeleton 'leg': 2 joints, 7 degrees of freedom, 1 site, y up, file unit 0.01 m"
     assert lines[2] == "hips  free zxy, 0.000 m"
     assert lines[3] == "└─ knee  revolute, 0.400 m"
     assert lines[4] == "   └─ knee.end  (site)"
     assert lines[5] == "motion 'leg': 3 frames at 10 fps, 0.20 s"
+
+
+def test_info_names_frozen_degrees_of_freedom(leg, capsys):
+    leg.write_text(BVH.replace("1 Xrotation", "6 Xposition Yposition Zposition Zrotation Xrotation Yrotation"))
+    text = leg.read_text().splitlines()
+    leg.write_text("\n".join([*text[:-3], *("0 90 0 0 0 0 0 -40 0 0 0 0",) * 3]) + "\n")
+    assert cli.main(["info", str(leg)]) == 0
+    assert "m, tx ty tz frozen" in capsys.readouterr().out.splitlines()[3]
 
 
 def test_info_for_machines(leg, capsys):

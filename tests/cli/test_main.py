@@ -104,7 +104,7 @@ def test_version_as_a_process(module):
     assert out == f"posable {ps.__version__}\n"
 
 
-def test_a_reader_that_leaves_early_is_told_nothing(tmp_path):
+def test_a_closed_pipe_is_silent(tmp_path):
     ps.save(tmp_path / "human.npz", ps.figures.human())
     command = [sys.executable, "-m", "posable", "info", str(tmp_path / "human.npz")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -113,7 +113,7 @@ def test_a_reader_that_leaves_early_is_told_nothing(tmp_path):
     assert process.returncode == 1
 
 
-def test_a_terminal_that_lacks_letters(tmp_path):
+def test_a_terminal_without_unicode(tmp_path):
     """Names and units that ASCII has not are shown by their codes; nothing fails."""
     arm = ps.Skeleton([ps.Joint("κνήμη", ps.Revolute("z"))], [ps.Site("tip", "κνήμη", (1, 0, 0))], "σκέλος")
     ps.save(tmp_path / "leg.npz", arm)

@@ -104,7 +104,7 @@ def test_a_result_that_goes_nowhere_is_refused(files, capsys, verb):
     assert "expected an output file, such as -o" in capsys.readouterr().err
 
 
-def test_a_wrong_unit_is_said_in_one_line(files, capsys):
+def test_a_wrong_unit_is_reported_in_one_line(files, capsys):
     out = str(files / "tiny.bvh")
     assert main(["track", str(files / "walk.c3d"), "--figure", "human", "--unit", "cm", "-o", out]) == 1
     shown = capsys.readouterr()

@@ -137,7 +137,7 @@ class Summary:
         )
         lines = [f"{data['files']} file{'' if data['files'] == 1 else 's'}: {counts}"]
         if self.skipped:
-            lines.append(f"skipped {data['skipped']} that an earlier run completed; --again repeats them")
+            lines.append(f"skipped {data['skipped']} completed by an earlier run; --again repeats them")
         lines.append(
             f"{data['frames']} frames in {self.seconds:.1f} s ({data['frames_per_second']:.0f}/s), {self.where}"
         )
@@ -179,14 +179,16 @@ EXECUTION_ARGS = (  # do not affect results
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags for many files."""
-    group = parser.add_argument_group("many files", "One result, one report and one line of a summary for each.")
+    group = parser.add_argument_group(
+        "many files", "With several files, -o is a folder: each file gets a result, a report and a line of the summary."
+    )
     group.add_argument("--format", choices=FORMATS, help="format of the files in the folder -o (default: bvh)")
-    group.add_argument("--workers", type=int, metavar="N", help="files processed in parallel; one per core by default")
+    group.add_argument("--workers", type=int, metavar="N", help="files processed in parallel (default: one per core)")
     group.add_argument(
-        "--memory", type=float, metavar="GB", help="of each worker; an equal share of the machine by default"
+        "--memory", type=float, metavar="GB", help="memory of each worker (default: an equal share of the machine)"
     )
     group.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="run on a Dask cluster")
-    group.add_argument("--again", action="store_true", help="repeat files that are already completed")
+    group.add_argument("--again", action="store_true", help="process completed files again")
 
 
 def is_batch(args: argparse.Namespace, words: Sequence[str], out: str | None) -> bool:
@@ -315,5 +317,5 @@ def _executor(args: argparse.Namespace, jobs: Sequence[Job]) -> tuple[str, Gener
     count = args.workers or workers.cores()
     memory = args.memory * 1e9 if args.memory else workers.share_of_memory(count)
     used = min(count, max(1, len(jobs)))
-    told = f"on {used} worker{'s' if used > 1 else ''}"
-    return told, workers.run_pool(jobs, workers=count, memory=memory)
+    where = f"on {used} worker{'s' if used > 1 else ''}"
+    return where, workers.run_pool(jobs, workers=count, memory=memory)

@@ -19,7 +19,7 @@ import numpy as np
 import posable as ps
 from posable.cli.progress import ProgressBar
 
-# --- Reproducible problems on the built-in figures; the regression gate counts them, too ---
+# --- Reproducible problems on the built-in figures; also used by the regression gate ---
 
 NEAR, TURNED = 1e-3, 1e-2  # [m], [rad] tolerances
 LIMIT_SLACK = 1e-9  # [rad, m]
@@ -102,7 +102,7 @@ EXAMPLE = "posable bench"
 POSES = 2000  # in one call of forward kinematics
 COMPARED = 32  # problems per solver
 DRIVEN, DRIVEN_COUNT = ("rate", "sqp"), 4  # driven from Python and slow: fewer problems
-PLACES_ALONE = ("fabrik",)  # solves positions only
+POSITIONS_ONLY = ("fabrik",)  # solves positions only
 RESTARTS = 50
 PASSES = 3  # the fastest counts: other load only adds time
 
@@ -112,9 +112,8 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser = subparsers.add_parser(
         "bench",
         help="measure the speed of this machine, in about a minute",
-        description="Measure this machine, in a minute once all is compiled: "
-        "forward kinematics, the default solver on every embedded "
-        "figure, and every solver on the limb.",
+        description="Measure the speed of this machine, in about a minute once everything is compiled: forward "
+        "kinematics, the default solver on every built-in figure, and every solver on the limb.",
     )
     parser.add_argument("--count", type=int, default=200, metavar="N", help="problems per figure (default: 200)")
     return parser
@@ -217,7 +216,7 @@ def default_solver(problems: ProblemSet) -> dict[str, Any]:
 
 def one_solver(problems: ProblemSet, solver: str) -> dict[str, Any]:
     """Return one row: one solver on the limb's problems, without restarts, on one core."""
-    if solver in PLACES_ALONE:
+    if solver in POSITIONS_ONLY:
         problems = replace(problems, turns=False)
     count = DRIVEN_COUNT if solver in DRIVEN else len(problems)
     skeleton, goals = problems.skeleton, problems.goals(slice(0, count))
@@ -229,7 +228,7 @@ def one_solver(problems: ProblemSet, solver: str) -> dict[str, Any]:
         seconds = min(seconds, time.perf_counter() - begin)
     return {
         "solver": solver,
-        "goals": "poses" if problems.turns else "places",
+        "goals": "poses" if problems.turns else "positions",
         "problems": count,
         "reached": int(problems.reached(result.pose).sum()),
         "median_iterations": float(np.median(result.iterations)),
@@ -244,9 +243,9 @@ def as_text(measured: dict[str, Any]) -> str:
         f"posable {machine['posable']} on {machine['system']}, {machine['cores']} cores, "
         f"Python {machine['python']}, NumPy {machine['numpy']}",
         f"first solve of this process {measured['first_solve_s']:.2f} s; "
-        f"forward kinematics of the human {measured['forward_us']:.2f} us a pose",
+        f"forward kinematics of the human {measured['forward_us']:.2f} us per pose",
         "",
-        "The default solver, to reachable goals from rest; each answer checked by forward kinematics",
+        "Default solver, reachable goals, from rest; results verified by forward kinematics",
         f"{'figure':12s}{'dofs':>5s}{'goals':>7s}{'reached':>11s}{'median ms':>12s}{'99% ms':>9s}{'batch / s':>12s}",
     ]
     for row in measured["figures"]:
@@ -257,12 +256,12 @@ def as_text(measured: dict[str, Any]) -> str:
         )
     lines += [
         "",
-        "Every solver on the limb's poses (positions for those without orientation), one start, no restarts",
-        f"{'solver':22s}{'goals':8s}{'reached':>9s}{'iterations':>12s}{'mean ms':>10s}",
+        "Every solver on poses of the limb (positions if it cannot orient), from one start",
+        f"{'solver':22s}{'goals':10s}{'reached':>9s}{'iterations':>12s}{'mean ms':>10s}",
     ]
     for row in measured["solvers"]:
         reached = f"{row['reached']}/{row['problems']}"
         lines.append(
-            f"{row['solver']:22s}{row['goals']:8s}{reached:>9s}{row['median_iterations']:12.0f}{row['mean_ms']:10.3f}"
+            f"{row['solver']:22s}{row['goals']:10s}{reached:>9s}{row['median_iterations']:12.0f}{row['mean_ms']:10.3f}"
         )
     return "\n".join(lines)

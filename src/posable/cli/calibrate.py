@@ -5,8 +5,7 @@ import json
 from typing import Any
 
 import posable as ps
-from posable.cli.info import add_reading, figure_of, read
-from posable.cli.track import attachments, require_out
+from posable.cli.arguments import add_reading, attachments, figure_of, read, require_out
 
 EXAMPLE = "posable calibrate take.c3d --figure human -o actor.npz"
 

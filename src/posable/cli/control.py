@@ -1,4 +1,4 @@
-"""`posable control FIGURE --path hand.R=...`: targets that move, in a control loop with velocity limits."""
+"""`posable control FIGURE --path hand.R=...`: follow moving targets in a control loop with velocity limits."""
 
 import argparse
 import json
@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.cli.follow import add_paths, path_goal
-from posable.cli.info import figure_of
-from posable.cli.solve import goals_of, start_of
+from posable.cli.arguments import add_paths, figure_of, goals_of, path_goal, start_of
 
 EXAMPLE = "posable control panda --path hand=0.5,0.2,0.4:0.5,-0.2,0.4 --velocity 1.5 --plot speeds.png"
 BARS = 24  # characters of a bar
@@ -21,30 +19,43 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "control",
-        help="follow targets in a control loop, inside velocity and acceleration limits",
-        description="Lead bodies along paths in a control loop: every command is inside the limits of position, "
-        "velocity and acceleration, also where a path jumps or leaves the figure's reach. A path is a file with a "
-        "point X,Y,Z on each line, one for each tick, or waypoints on the command line. Fixed goals may be given as "
-        "for `posable solve`. Lengths are metres, angles radians.",
+        help="follow targets in a control loop within velocity and acceleration limits",
+        description="Move bodies along paths in a control loop. Every command respects the limits of position, "
+        "velocity and acceleration, even if a path jumps or is out of reach. A path is a file with a point X,Y,Z per "
+        "line, one line per tick, or waypoints on the command line. Fixed goals are given as for `posable solve`. "
+        "Lengths are in metres, angles of goals in degrees.",
     )
     add_paths(parser)
-    work = parser.add_argument_group("the loop")
-    work.add_argument("--rate", dest="fps", type=float, default=100.0, metavar="HZ", help="ticks per second (100)")
-    work.add_argument("--seconds", type=float, default=2.0, help="how long waypoints take (2)")
-    work.add_argument("--stay", type=float, default=1.0, metavar="SECONDS", help="stay at the end of the path (1)")
-    work.add_argument("--velocity", type=float, metavar="V", help="limit of each joint [rad/s, m/s]; the file's own")
-    work.add_argument("--acceleration", type=float, metavar="A", help="limit of each joint; full speed in 0.1 s")
-    work.add_argument("--jerk", type=float, metavar="J", help="limit of each joint; none")
-    work.add_argument("--start", metavar="FILE[:FRAME]", help="pose to start from")
+    work = parser.add_argument_group("control loop")
+    work.add_argument(
+        "--rate", dest="fps", type=float, default=100.0, metavar="HZ", help="ticks per second (default: 100)"
+    )
+    work.add_argument("--seconds", type=float, default=2.0, help="duration of a path of waypoints (default: 2)")
+    work.add_argument(
+        "--stay", type=float, default=1.0, metavar="SECONDS", help="time at the end of the path (default: 1)"
+    )
+    work.add_argument(
+        "--velocity", type=float, metavar="V", help="limit of each joint [rad/s, m/s] (default: of the file)"
+    )
+    work.add_argument(
+        "--acceleration",
+        type=float,
+        metavar="A",
+        help="limit of each joint [rad/s^2, m/s^2] (default: full speed in 0.1 s)",
+    )
+    work.add_argument("--jerk", type=float, metavar="J", help="limit of each joint [rad/s^3, m/s^3] (default: none)")
+    work.add_argument("--start", metavar="FILE[:FRAME]", help="start pose")
     work.add_argument("--no-limits", action="store_true", help="ignore joint limits")
-    work.add_argument("--live", action="store_true", help="run in real time and show the speeds of the joints")
-    parser.add_argument("--plot", metavar="PNG", help="plot speeds of the joints and errors over time")
-    parser.add_argument("-o", "--out", metavar="OUT", help="the commands as a motion; its suffix selects the format")
+    work.add_argument("--live", action="store_true", help="run in real time and show joint speeds")
+    parser.add_argument("--plot", metavar="PNG", help="plot joint speeds and errors over time")
+    parser.add_argument(
+        "-o", "--out", metavar="OUT", help="write the commands as a motion; the suffix selects the format"
+    )
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the loop and say how fast the joints moved and what they could not follow."""
+    """Run the loop and report how fast the joints moved and what they could not follow."""
     skeleton = figure_of(args.figure)
     paths = [path_goal(word, args) for word in args.path]
     goals = goals_of(args, skeleton) + [path.moved(path.target[0]) for path in paths]
@@ -83,8 +94,8 @@ def _report(args: argparse.Namespace, controller: ps.Controller, steps: list[Any
     if args.json:
         worst = {name: float(values.max()) for name, values in errors.items()}
         last = {name: float(values[-1]) for name, values in errors.items()}
-        told = {"ticks": len(steps), "limited": held, "rate": float(shares.max()), "worst": worst, "last": last}
-        print(json.dumps({**told, "ok": bool(steps[-1].ok)}))
+        data = {"ticks": len(steps), "limited": held, "rate": float(shares.max()), "worst": worst, "last": last}
+        print(json.dumps({**data, "ok": bool(steps[-1].ok)}))
     else:
         name = controller.skeleton.dof_names[fastest]
         print(f"{len(steps)} ticks, {held} at a limit; fastest {name}, {shares.max():.0%} of its velocity limit")

@@ -1,11 +1,11 @@
-"""`posable convert IN OUT`: a file in another format, chosen by OUT's suffix."""
+"""`posable convert IN OUT`: convert a file to the format given by the suffix of OUT."""
 
 import argparse
 import json
 from typing import Any
 
 import posable as ps
-from posable.cli.info import add_reading, read
+from posable.cli.arguments import add_reading, read
 
 EXAMPLE = "posable convert walk.bvh walk.glb"
 
@@ -14,8 +14,8 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "convert",
-        help="write a file in another format, chosen by its suffix",
-        description="Write a figure, a motion or markers in another format. With --fps, a motion is resampled.",
+        help="convert a file to another format",
+        description="Convert a figure, a motion or markers to another format. With --fps, the motion is resampled.",
     )
     parser.add_argument("file", metavar="IN", help="input file")
     parser.add_argument("out", metavar="OUT", help="output file; its suffix selects the format")

@@ -3,14 +3,11 @@
 import argparse
 import json
 import math
-import sys
-import warnings
 from collections import Counter
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import posable as ps
+from posable.cli.arguments import add_reading, read
 
 EXAMPLE = "posable info walk.bvh"
 
@@ -27,54 +24,6 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("file", metavar="FILE", help="any file that Posable reads")
     add_reading(parser)
     return parser
-
-
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that supply what a file does not state."""
-    parser.add_argument("--skeleton", metavar="FIGURE", help="figure of a motion whose file has none: a file or a name")
-    parser.add_argument("--unit", help="unit of length of the file: mm, cm, m, in, asf, or metres per unit")
-    parser.add_argument("--up", choices=("y", "z"), help="the axis that points up")
-    parser.add_argument("--fps", type=float, help="frames per second of the file")
-
-
-def read(args: argparse.Namespace) -> ps.Scene:
-    """Load the file of a command line; print a line to stderr for each repair."""
-    scene = read_quietly(args)
-    for note in scene.notes:
-        print(f"note: {note}", file=sys.stderr)
-    return scene
-
-
-def read_quietly(args: argparse.Namespace) -> ps.Scene:
-    """Load the file of a command line without warnings; repairs are in its notes."""
-    unit = args.unit
-    if unit is not None:
-        with suppress(ValueError):  # the name of a unit
-            unit = float(unit)
-    named = args.skeleton in ps.figures.names() and not Path(args.skeleton).exists()
-    skeleton = ps.figures.get(args.skeleton) if named else args.skeleton
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ps.PosableWarning)
-        return ps.load(args.file, skeleton=skeleton, unit=unit, up=args.up, fps=args.fps)
-
-
-def figure_of(name: str) -> ps.Skeleton:
-    """Return the skeleton of a file, or a built-in figure by name.
-
-    Raises:
-        PosableError: The name is no figure and no file with a skeleton.
-    """
-    if not Path(name).is_file():
-        if name in ps.figures.names():
-            return ps.figures.get(name)
-        if not Path(name).exists() and not Path(name).suffix:
-            raise ps.errors.unknown("figure", name, ps.figures.names())
-    scene = ps.load(name)
-    if not scene.has_skeleton:
-        raise ps.errors.FormatError(
-            path=name, expected="a file with a skeleton", found=scene.summary() or "an empty one"
-        )
-    return scene.skeleton
 
 
 def run(args: argparse.Namespace) -> int:
@@ -164,7 +113,8 @@ def _frames(motion: Any) -> str:
 def _skeleton_lines(skeleton: ps.Skeleton) -> list[str]:
     unit = f", file unit {skeleton.unit:g} m" if skeleton.unit != 1.0 else ""
     head = f"skeleton {skeleton.name!r}: {len(skeleton.joints)} joints, {skeleton.size} degrees of freedom, "
-    out = [f"{head}{len(skeleton.sites)} sites, {skeleton.up or '?'} up{unit}"]
+    sites = "1 site" if len(skeleton.sites) == 1 else f"{len(skeleton.sites)} sites"
+    out = [f"{head}{sites}, {skeleton.up or '?'} up{unit}"]
     children: dict[str | None, list[tuple[str, Any]]] = {}
     for joint in skeleton.joints:
         children.setdefault(joint.parent, []).append((joint.name, joint))
@@ -188,7 +138,7 @@ def _skeleton_lines(skeleton: ps.Skeleton) -> list[str]:
     for frame, other, welded in skeleton.loops:
         out.append(f"closed loop: {frame} {'welded' if welded else 'connected'} to {other}")
     if skeleton.shapes:
-        kinds = Counter(shape.kind if shape.collides else "only drawn" for shape in skeleton.shapes)
+        kinds = Counter(shape.kind if shape.collides else "visual only" for shape in skeleton.shapes)
         out.append("shapes: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
     if skeleton.named_poses:
         out.append("poses: " + ", ".join(skeleton.named_poses))
@@ -205,6 +155,9 @@ def _joint_text(skeleton: ps.Skeleton, joint: ps.Joint) -> str:
             slides = kind == "prismatic" or dof.name in _SLIDES
             scale, mark = (1.0, " m") if slides else (180 / math.pi, "°")
             parts.append(f"{dof.name + ' ' if dof.name else ''}{low * scale:.4g}..{high * scale:.4g}{mark}")
+    frozen = [dof.name for dof, held in zip(joint.motion.dofs, skeleton.frozen[where], strict=True) if held]
+    if frozen:
+        parts.append("frozen" if len(frozen) == joint.motion.size else f"{' '.join(frozen)} frozen")
     return ", ".join(parts)
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import posable as ps
-from posable.cli.info import figure_of
-from posable.cli.solve import split, start_of
+from posable.cli.arguments import figure_of, split, start_of
 
 EXAMPLE = "posable keyframes human 0=rest 1=reach.toml 2=rest --fps 30 -o reach.bvh"
 
@@ -16,23 +15,25 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "keyframes",
-        help="a motion through poses and goals at given times",
-        description="Make a motion through keys. A key is a time in seconds and what happens then: rest, a TOML file "
-        "with goals, or a pose of a motion file. Frames between keys hold the joint limits and the goals that both "
-        "neighbouring keys share.",
+        help="create a motion through poses and goals at given times",
+        description="Create a motion through keys. A key is a time in seconds with a pose: rest, a TOML file with "
+        "goals, or a frame of a motion file. Frames between keys respect the joint limits and the goals that both "
+        "keys share.",
     )
     parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
     parser.add_argument("keys", metavar="SECONDS=KEY", nargs="+", help="rest, GOALS.toml or FILE[:FRAME]")
-    parser.add_argument("--fps", type=float, default=30.0, help="frames per second (30)")
+    parser.add_argument("--fps", type=float, default=30.0, help="frames per second (default: 30)")
     parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
-    parser.add_argument("--linear", action="store_true", help="straight from key to key, without easing")
-    parser.add_argument("--seed", type=int, default=0, help="seed of random starts for keys that are hard to reach")
+    parser.add_argument("--linear", action="store_true", help="interpolate linearly, without easing")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of random starts for keys that are hard to reach (default: 0)"
+    )
     parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the motion and say what was changed between its keys."""
+    """Create the motion and report what was changed between its keys."""
     skeleton = figure_of(args.figure)
     keys = dict(key_of(word, skeleton) for word in args.keys)
     if len(keys) < len(args.keys):

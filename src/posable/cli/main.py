@@ -1,4 +1,4 @@
-"""`posable VERB ...`: the entry point of the command line. Errors become one line and an exit code.
+"""`posable VERB ...`: the entry point of the command line. An error is printed as one line and sets the exit code.
 
 A verb is a module of this package, named in `VERBS`, with
 
@@ -45,8 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     warnings.showwarning = _warn
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, ValueError):  # a terminal that lacks a letter shows its code instead
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
+        with suppress(AttributeError, ValueError):  # characters that the terminal lacks are shown as codes
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]  # of a text file
     try:
         if not argv:
             _parser(VERBS).print_help(sys.stderr)
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader closed the pipe, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit would fail, too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit would fail as well
         return NOT_REACHED
     except (ps.PosableError, ps.CompilingForbidden, OSError) as error:
         print(f"posable: {_one_line(error)}", file=sys.stderr)
@@ -81,7 +81,7 @@ def _verbs_needed(word: str) -> tuple[str, ...]:
 def _parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="posable",
-        description="Say what you want of a figure, get the pose that does it.",
+        description="Inverse kinematics: state goals for a figure, get a pose that meets them.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"posable {ps.__version__}")

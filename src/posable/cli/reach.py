@@ -1,4 +1,4 @@
-"""`posable reach`: which points a site can reach inside the limits, and how well."""
+"""`posable reach FIGURE --site SITE`: which points a site can reach within the joint limits, and how well."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.cli.info import figure_of
+from posable.cli.arguments import figure_of
 from posable.cli.progress import ProgressBar
 
 EXAMPLE = "posable reach human --site hand.R --plot reach.png"
@@ -17,15 +17,15 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "reach",
-        help="map what a figure can reach inside its limits",
-        description="Map what a figure can reach inside its limits, on a grid of points or at those given.",
+        help="map the points that a figure can reach within its limits",
+        description="Map the points that a figure can reach within its limits, on a grid or at given points.",
     )
     parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
     parser.add_argument("--site", required=True, help="the site or joint that reaches")
-    parser.add_argument("--grid", type=float, default=0.1, metavar="METRES", help="spacing of the points (default 0.1)")
+    parser.add_argument("--grid", type=float, default=0.1, metavar="METRES", help="spacing of the grid (default: 0.1)")
     parser.add_argument("--at", action="append", metavar="X,Y,Z", help="a point to test instead of a grid; repeatable")
     parser.add_argument("--orientations", type=int, metavar="N", help="test N orientations at every point")
-    parser.add_argument("--plot", metavar="FILE", help="draw sections to a picture")
+    parser.add_argument("--plot", metavar="FILE", help="draw sections of the workspace")
     return parser
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from posable._files import write_files
 
 EXAMPLE = "posable render walk.bvh -o walk.mp4"
 SUFFIXES = (".png", ".gif", ".mp4", ".html")
+MOST = 20  # takes listed in a message
 
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
@@ -24,6 +26,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("file", metavar="FILE", help="a figure, a take or a .posable project; or a figure's name")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="output file: .png, .mp4, .gif or .html")
     parser.add_argument("--skeleton", metavar="FILE", help="the figure of an AMC or CSV file")
+    parser.add_argument("--take", metavar="NAME|NUMBER", help="which take of a file with several (default: the first)")
     parser.add_argument("--size", metavar="WxH", default="1280x720", help="size in pixels (default: 1280x720)")
     parser.add_argument("--frame", type=int, help="frame of the take, for a PNG (default: 0)")
     parser.add_argument("--fps", type=float, help="frame rate, at most that of the take (default: its own, up to 60)")
@@ -65,10 +68,14 @@ def run(args: argparse.Namespace) -> int:
             camera = film.camera_for(motion.skeleton, motion.poses[:1], look, aspect=size[0] / size[1])
             pictures = film.frames_of(motion, look, camera, size, import_module("posable.cli.progress").ProgressBar())
             write_files({out: film.film(pictures, motion.fps, kind)})
+    takes = tuple(scene.motions)
+    take = next((name for name, one in scene.motions.items() if one is scene.motion), None)
     if args.json:
-        print(json.dumps({"output": str(out), "frames": count, "width": size[0], "height": size[1]}))
-    else:
-        print(f"{out}: {count} frame{'s' * (count > 1)}, {out.stat().st_size / 1e6:.1f} MB")
+        print(json.dumps({"output": str(out), "frames": count, "width": size[0], "height": size[1], "take": take}))
+        return 0
+    print(f"{out}: {count} frame{'s' * (count > 1)}, {out.stat().st_size / 1e6:.1f} MB")
+    if len(takes) > 1 and take is not None and args.take is None:
+        print(f"this is the first of {len(takes)} takes; --take chooses another: {_listed(takes)}")
     return 0
 
 
@@ -79,12 +86,35 @@ def _size(text: str) -> tuple[int, int]:
     return int(width), int(height)
 
 
+def _listed(takes: Sequence[str]) -> str:
+    """Return the takes of a file with their numbers."""
+    shown = [f"{number} {ps.errors.printable(name)[:60]}" for number, name in enumerate(takes[:MOST], start=1)]
+    return ", ".join(shown) + (f" and {len(takes) - MOST} more" if len(takes) > MOST else "")
+
+
+def _with_take(scene: ps.Scene, wanted: str | None) -> ps.Scene:
+    """Return a scene with the take of a name, or of a number from 1."""
+    if wanted is None:
+        return scene
+    takes = tuple(scene.motions)
+    if wanted not in takes and wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(takes):
+        wanted = takes[int(wanted) - 1]
+    if wanted not in takes:
+        raise ps.PosableError(
+            f"--take: expected one of {_listed(takes)}, got {wanted!r}" if takes else "--take: the file has no takes"
+        )
+    return scene.replace(motion=scene.motions[wanted])
+
+
 def _motion(args: argparse.Namespace) -> tuple[ps.Motion, ps.Scene]:
     """Return the motion to show, or one pose of a figure, with its scene."""
+    project = Path(args.file).suffix.lower() == ".posable"
+    if args.take is not None and (project or args.file in ps.figures.names()):
+        raise ps.PosableError(f"--take: {'a project has its own' if project else 'a built-in figure has no'} take")
     if args.file in ps.figures.names():
         figure = ps.figures.get(args.file)
         return ps.Motion(figure, figure.rest[None], 30.0), ps.Scene(skeleton=figure, name=args.file)
-    if Path(args.file).suffix.lower() == ".posable":
+    if project:
         session = import_module("posable.studio.session").Session()
         try:
             session.open_path(args.file)
@@ -92,6 +122,7 @@ def _motion(args: argparse.Namespace) -> tuple[ps.Motion, ps.Scene]:
         finally:
             session.close()
     scene = ps.load(args.file, skeleton=args.skeleton) if args.skeleton else ps.load(args.file)
+    scene = _with_take(scene, args.take)
     if scene.motion is not None and len(scene.motion):
         return scene.motion, scene
     if not scene.has_skeleton:

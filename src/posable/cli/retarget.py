@@ -1,4 +1,4 @@
-"""`posable retarget MOTION... --to FIGURE -o OUT`: motion on another figure, of one file or of many."""
+"""`posable retarget MOTION... --to FIGURE -o OUT`: transfer motions to another figure."""
 
 import argparse
 import json
@@ -6,18 +6,18 @@ from typing import Any
 
 import posable as ps
 from posable.cli import batch
-from posable.cli.info import add_reading, figure_of, read, read_quietly
+from posable.cli.arguments import add_reading, figure_of, read, read_quietly
 
 EXAMPLE = "posable retarget take.bvh --to robot.urdf -o out.csv"
-WORST_SLIP = 0.005  # [m] of a standing foot
+WORST_SLIP = 0.005  # [m] of a planted foot
 
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "retarget",
-        help="motion on another figure, human or robot; feet keep their contacts",
-        description="Put a motion on another figure, human or robot. Feet keep their contacts, limits are held.",
+        help="transfer a motion to another figure, human or robot",
+        description="Transfer a motion to another figure, human or robot, with its foot contacts and within limits.",
     )
     parser.add_argument("files", metavar="MOTION", nargs="+", help="one file, or several with a folder as -o")
     parser.add_argument("--to", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
@@ -26,22 +26,24 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "--map", action="append", default=[], metavar="FROM=TO", help="map a joint to a joint; FROM= omits it"
     )
     parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
-    parser.add_argument("--smooth", type=float, default=0.2, metavar="SECONDS", help="remove faster motion (0.2)")
-    parser.add_argument("--no-contacts", action="store_true", help="do not lock standing feet")
-    parser.add_argument("--no-touches", action="store_true", help="do not keep contacts of the hands")
+    parser.add_argument(
+        "--smooth", type=float, default=0.22, metavar="SECONDS", help="smooth out faster motion (default: 0.22)"
+    )
+    parser.add_argument("--no-contacts", action="store_true", help="do not lock planted feet")
+    parser.add_argument("--no-touches", action="store_true", help="do not preserve contacts of the hands")
     parser.add_argument(
         "--objects",
         action="append",
         default=[],
         metavar="OBJ",
-        help="a mesh to stand on and to keep out of; repeatable",
+        help="a mesh to stand on and to avoid; repeatable",
     )
     parser.add_argument(
         "--layout",
         choices=("mujoco", "gmr", "beyondmimic", "unitree"),
-        help="write robot motion as training code reads it",
+        help="layout of robot motion for training code",
     )
-    parser.add_argument("--threads", type=int, help="cores to use; all by default")
+    parser.add_argument("--threads", type=int, help="number of cores (default: all)")
     add_reading(parser)
     batch.add(parser)
     return parser
@@ -61,17 +63,17 @@ def counterparts(words: list[str]) -> dict[str, str | None] | None:
 def run(args: argparse.Namespace) -> int:
     """Retarget one file, or many."""
     if batch.is_batch(args, args.files, args.out):
-        figure_of(args.to)  # a wrong call fails before any work is done
+        figure_of(args.to)  # fail before any work is done
         counterparts(args.map)
-        measure = "mean slip of feet that stand [m]"
+        measure = "mean slip of planted feet [m]"
         return batch.run(args, work, args.files, args.out, verb="retarget", measure=measure, needs=("to", "skeleton"))
     return run_one(argparse.Namespace(**vars(args), file=args.files[0]))
 
 
 def retargeted(args: argparse.Namespace, scene: ps.Scene) -> tuple[Any, list[float], bool]:
-    """Retarget and save; return the result, the slips of standing feet [m], and whether it is complete."""
+    """Retarget and save; return the result, the slips of planted feet [m], and whether it is complete."""
     if scene.motion is None:
-        raise ps.PosableError(f"{args.file}: expected a file with motion, found none in it")
+        raise ps.PosableError(f"{args.file}: expected a file with motion, found none")
     result = ps.retarget(
         scene.motion, figure_of(args.to), counterparts(args.map), contacts=not args.no_contacts,
         touches=not args.no_touches, objects=args.objects, smooth=args.smooth, threads=args.threads,
@@ -90,7 +92,7 @@ def work(args: argparse.Namespace) -> batch.FileResult:
     scene = read_quietly(args)
     result, slips, _ = retargeted(args, scene)
     worst = max(slips, default=0.0)
-    why = f"a foot that stands slips {1e3 * worst:.1f} mm" if worst > WORST_SLIP else ""
+    why = f"a planted foot slips {1e3 * worst:.1f} mm" if worst > WORST_SLIP else ""
     mean = sum(slips) / len(slips) if slips else None
     return batch.FileResult(len(result), mean, why, (*scene.notes, *result.notes))
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import posable as ps
 from posable.cli import batch
-from posable.cli.info import add_reading, read, read_quietly
-from posable.cli.track import require_out
+from posable.cli.arguments import add_reading, read, read_quietly, require_out
 
 EXAMPLE = "posable smooth take.bvh --seconds 0.1 -o smooth.bvh --report report.html"
 

@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import os
 import signal
+import sys
 import time
 import webbrowser
 from importlib import import_module
@@ -53,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     )
     before = signal.signal(signal.SIGINT, _end_once)
     signal.signal(signal.SIGTERM, _end_once)
-    page = None
+    page, interrupted = None, False
     try:
         if args.file is not None and not session.open_figure(args.file):
             session.open_path(args.file, watch=True)
@@ -77,9 +79,14 @@ def run(args: argparse.Namespace) -> int:
         while time.monotonic() < end:
             time.sleep(0.2)
     except KeyboardInterrupt:
-        return 0  # signals stay ignored until the process has ended
+        interrupted = True  # signals stay ignored until the process has ended
     finally:
         (page or session).close()
+    if interrupted:
+        # Threads may still be inside LLVM or compiled code; finalising the interpreter under them aborts the process.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
     signal.signal(signal.SIGINT, before)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import posable as ps
 from posable.cli import batch
-from posable.cli.info import add_reading, figure_of, read, read_quietly
+from posable.cli.arguments import add_reading, attachments, figure_of, read, read_quietly, require_out
 
 EXAMPLE = "posable track markers.c3d --figure actor.asf -o take.bvh --report report.html"
 
@@ -41,26 +41,6 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     add_reading(parser)
     batch.add(parser)
     return parser
-
-
-def require_out(args: argparse.Namespace, example: str) -> str:
-    """Return the output file.
-
-    Raises:
-        PosableError: The command line has none.
-    """
-    if not args.out:
-        raise ps.PosableError(f"expected an output file, such as -o {example}")
-    return args.out
-
-
-def attachments(words: list[str]) -> dict[str, str] | None:
-    """Return {marker: joint} of MARKER=JOINT words."""
-    pairs = [word.partition("=") for word in words]
-    for marker, equals, joint in pairs:
-        if not (marker and equals and joint):
-            raise ps.PosableError(f"--attach: expected MARKER=JOINT, got {marker + equals + joint!r}")
-    return {marker: joint for marker, _, joint in pairs} or None
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,12 +1,11 @@
-"""`posable warm-up [FIGURE] [--reach ...]`: compile ahead of time what a program will need."""
+"""`posable warm-up [FIGURE] [--reach ...]`: compile ahead of time what a program needs."""
 
 import argparse
 import json
 from typing import Any
 
 import posable as ps
-from posable.cli.info import figure_of
-from posable.cli.solve import add_goals, goals_of
+from posable.cli.arguments import add_goals, figure_of, goals_of
 
 EXAMPLE = "posable warm-up panda --solver newton --part control"
 
@@ -15,15 +14,17 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "warm-up",
-        help="compile ahead of time what a program will need",
-        description="Compile the engine and keep it in the cache, so that no later call waits for the compiler. "
-        "Without a figure, a solver or a part, compile everything (some minutes). With POSABLE_COMPILE=never a program "
-        "then raises an error instead of compiling.",
+        help="compile ahead of time what a program needs",
+        description="Compile the engine into the cache, so that later calls do not wait for the compiler. Without a "
+        "figure, a solver or a part, compile everything (some minutes). With POSABLE_COMPILE=never, a program raises "
+        "an error instead of compiling.",
     )
     parser.add_argument("figure", metavar="FIGURE", nargs="?", help="the figure to solve for, by name or file")
     add_goals(parser)
-    parser.add_argument("--solver", action="append", metavar="NAME", help="a solver to compile; newton by default")
-    parser.add_argument("--part", action="append", metavar="NAME", choices=PARTS, help=f"also {', '.join(PARTS)}")
+    parser.add_argument("--solver", action="append", metavar="NAME", help="a solver to compile (default: newton)")
+    parser.add_argument(
+        "--part", action="append", metavar="NAME", choices=PARTS, help=f"a part to compile as well: {', '.join(PARTS)}"
+    )
     return parser
 
 

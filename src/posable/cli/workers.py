@@ -34,11 +34,11 @@ def run_job(job: Job) -> Outcome:
         if theirs != ps.__version__:
             raise ps.PosableError(f"expected a worker with posable {theirs}, got {ps.__version__}")
         content = digest(job.source)
-        told, written = _work(job)
-        status = NOT_REACHED if told.why else OK
+        result, written = _work(job)
+        status = NOT_REACHED if result.why else OK
         outcome = Outcome(
-            job.file, status, told.why, told.frames, told.error, time.perf_counter() - begin, told.notes, content,
-            job.options, written,
+            job.file, status, result.why, result.frames, result.error, time.perf_counter() - begin, result.notes,
+            content, job.options, written,
         )  # fmt: skip
         checkpoint.save(job, outcome)
     except Exception as error:  # of any kind: the other files continue
@@ -55,12 +55,12 @@ def _work(job: Job) -> tuple[FileResult, dict[str, str]]:
         given = vars(job.args) | {
             "file": str(job.source), "out": str(part / job.result.name), "report": str(part / job.report.name),
         }  # fmt: skip
-        told = job.work(Namespace(**given))
+        result = job.work(Namespace(**given))
         made = sorted(part.iterdir())
         written = {path.name: digest(path) for path in made}
         for path in made:
             os.replace(path, home / path.name)
-    return told, written
+    return result, written
 
 
 def _one_line(error: Exception, job: Job) -> str:
@@ -70,7 +70,7 @@ def _one_line(error: Exception, job: Job) -> str:
     if isinstance(error, ps.PosableError):
         return text
     if isinstance(error, MemoryError):
-        return f"out of memory: it needs more than a worker's limit{f' ({text})' if text else ''}"
+        return f"out of memory: it exceeds the limit of a worker{f' ({text})' if text else ''}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename in (None, str(job.source)) else f"{error.filename}: {error.strerror}"
     return f"{type(error).__name__}: {text}"
@@ -138,7 +138,7 @@ def run_pool(jobs: Sequence[Job], *, workers: int, memory: float | None) -> Gene
                     if deaths[job.source] < TRIES:
                         waiting.append(job)
                         continue
-                    outcome = failure(job, f"its worker died {TRIES} times, at last by {said}")
+                    outcome = failure(job, f"its worker died {TRIES} times, last with {said}")
                 yield job, outcome
         for worker in crew:
             worker.end()
@@ -196,10 +196,10 @@ class _Worker:
 
 @contextmanager
 def _worker_environment() -> Iterator[None]:
-    """Set what workers inherit: one BLAS thread, and Control-C ignored, which this process handles."""
+    """Set what workers inherit: one BLAS thread, and Ctrl-C ignored, which this process handles."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     main = threading.current_thread() is threading.main_thread()
-    hearing = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
     os.environ.update(ONE_THREAD)
     try:
         yield
@@ -210,7 +210,7 @@ def _worker_environment() -> Iterator[None]:
             else:
                 os.environ[name] = value
         if main:
-            signal.signal(signal.SIGINT, hearing)
+            signal.signal(signal.SIGINT, handler)
 
 
 def _serve(pipe: connection.Connection, memory: float | None) -> None:
@@ -315,7 +315,7 @@ def _outcome(dask: Any, future: Any, job: Job) -> Outcome:
     try:
         return future.result()
     except dask.KilledWorker as error:
-        return failure(job, f"its workers died, the last of them {error.last_worker.address}")
+        return failure(job, f"its workers died, the last at {error.last_worker.address}")
     except (OSError, CancelledError):
         raise
     except Exception as error:  # for example a worker that cannot import posable

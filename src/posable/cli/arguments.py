@@ -1,0 +1,294 @@
+"""Arguments that several verbs share: files and how they are read, goals, start poses, paths."""
+
+import argparse
+import json
+import sys
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import posable as ps
+
+# --- Files and figures ---
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that supply what a file does not state."""
+    parser.add_argument(
+        "--skeleton", metavar="FIGURE", help="figure of a motion file without a skeleton: a file or a name"
+    )
+    parser.add_argument("--unit", help="length unit of the file: mm, cm, m, in, asf, or metres per unit")
+    parser.add_argument(
+        "--up", choices=("y", "z"), help="rotate the scene so that this axis points up; in takes, the axis that is up"
+    )
+    parser.add_argument("--fps", type=float, help="frame rate of the file")
+
+
+def read(args: argparse.Namespace) -> ps.Scene:
+    """Load the file of a command line; print a line to stderr for each repair."""
+    scene = read_quietly(args)
+    for note in scene.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return scene
+
+
+def read_quietly(args: argparse.Namespace) -> ps.Scene:
+    """Load the file of a command line without warnings; repairs are in its notes."""
+    unit = args.unit
+    if unit is not None:
+        with suppress(ValueError):  # the name of a unit
+            unit = float(unit)
+    skeleton = args.skeleton
+    if skeleton and not Path(skeleton).exists() and skeleton in ps.figures.names():
+        skeleton = ps.figures.get(skeleton)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ps.PosableWarning)
+        return ps.load(args.file, skeleton=skeleton, unit=unit, up=args.up, fps=args.fps)
+
+
+def figure_of(name: str) -> ps.Skeleton:
+    """Return the skeleton of a file, or a built-in figure by name.
+
+    Raises:
+        PosableError: The name is neither a figure nor a file with a skeleton.
+    """
+    if not Path(name).is_file():
+        if name in ps.figures.names():
+            return ps.figures.get(name)
+        if not Path(name).exists() and not Path(name).suffix:
+            raise ps.errors.unknown("figure", name, ps.figures.names())
+    scene = ps.load(name)
+    if not scene.has_skeleton:
+        raise ps.errors.FormatError(
+            path=name, expected="a file with a skeleton", found=scene.summary() or "an empty one"
+        )
+    return scene.skeleton
+
+
+def require_out(args: argparse.Namespace, example: str) -> str:
+    """Return the output file.
+
+    Raises:
+        PosableError: The command line has none.
+    """
+    if not args.out:
+        raise ps.PosableError(f"expected an output file, such as -o {example}")
+    return args.out
+
+
+def attachments(words: list[str]) -> dict[str, str] | None:
+    """Return {marker: joint} of MARKER=JOINT words."""
+    pairs = [word.partition("=") for word in words]
+    for marker, equals, joint in pairs:
+        if not (marker and equals and joint):
+            raise ps.PosableError(f"--attach: expected MARKER=JOINT, got {marker + equals + joint!r}")
+    return {marker: joint for marker, _, joint in pairs} or None
+
+
+# --- Goals ---
+
+
+def add_goals(parser: argparse.ArgumentParser) -> None:
+    """Add a flag for every kind of goal."""
+    goals = parser.add_argument_group("goals")
+    for flag, form, meaning, _ in GOALS:
+        goals.add_argument(flag, metavar=form, action="append", default=[], help=meaning)
+    goals.add_argument("--balance", action="store_true", help="keep the centre of mass above the feet")
+    goals.add_argument(
+        "--posture",
+        nargs="?",
+        const="rest",
+        choices=("rest", "middle"),
+        help="stay near the rest pose or the middle of the joint ranges",
+    )
+    goals.add_argument("--goals", metavar="FILE", help="read more goals from a TOML file")
+
+
+def goals_of(args: argparse.Namespace, skeleton: ps.Skeleton) -> list[ps.goals.Goal]:
+    """Return every goal of a command line, those of its file first."""
+    goals = [goal for path in (args.goals, getattr(args, "file", None)) if path for goal in ps.goals.load(path)]
+    for flag, form, _, make in GOALS:
+        for text in getattr(args, flag.lstrip("-").replace("-", "_")):
+            try:
+                made = make(text, skeleton)
+            except (ValueError, IndexError):
+                raise ps.errors.GoalError(flag, expected=form, got=repr(text)) from None
+            goals += made if isinstance(made, list) else [made]
+    if args.balance:
+        goals.append(ps.goals.Balance())
+    if args.posture:
+        goals.append(ps.goals.Posture(args.posture))
+    return goals
+
+
+def numbers(text: str, count: int) -> np.ndarray:
+    """Return comma-separated numbers; raises ValueError if their count is wrong."""
+    values = [float(part) for part in text.split(",")]
+    if len(values) != count:
+        raise ValueError(text)
+    return np.array(values)
+
+
+def split(text: str, sign: str = "=") -> tuple[str, str]:
+    """Return the parts before and after a separator; raises ValueError if it is missing."""
+    before, found, after = text.partition(sign)
+    if not found or not before or not after:
+        raise ValueError(text)
+    return before, after
+
+
+def axis_of(text: str) -> tuple[str, str, np.ndarray]:
+    """Return body, axis and three numbers of BODY:AXIS=X,Y,Z."""
+    before, after = split(text)
+    body, axis = split(before, ":")
+    return body, axis, numbers(after, 3)
+
+
+def placed(text: str) -> tuple[str, np.ndarray, np.ndarray]:
+    """Return body, point and direction of BODY=X,Y,Z:X,Y,Z."""
+    body, after = split(text)
+    point, direction = split(after, ":")
+    return body, numbers(point, 3), numbers(direction, 3)
+
+
+def _turn(text: str, _: ps.Skeleton) -> Any:
+    body, after = split(text)
+    table = {"kind": "Orientation", "body": body, "rotation": {"euler": "xyz", "degrees": numbers(after, 3).tolist()}}
+    return ps.goals.from_table(table)
+
+
+def _fix(text: str, skeleton: ps.Skeleton) -> Any:
+    frames = ps.forward(skeleton, skeleton.rest)
+    try:
+        return [ps.goals.Pose(body, frames.matrix(body), label=f"{body} fixed") for body in text.split(",")]
+    except ps.errors.UnknownName as error:
+        raise ps.errors.GoalError(f"--fix: {error}") from None
+
+
+def _distance(text: str, _: ps.Skeleton) -> Any:
+    bodies, length = split(text)
+    body, other = split(bodies, ",")
+    return ps.goals.Distance(body, other, float(length))
+
+
+def _hold(text: str, _: ps.Skeleton) -> Any:
+    bodies, place = text.partition("=")[::2]
+    body, other = split(bodies, ",")
+    return ps.goals.Relative(body, other, numbers(place, 3) if place else None)
+
+
+def _keep_out(text: str, _: ps.Skeleton) -> Any:
+    body, shape = split(text)
+    kind, rest = shape.partition(":")[::2]
+    if not rest:
+        return ps.goals.Avoid(body, kind)
+    if kind == "sphere":
+        values = numbers(rest, 4)
+        return ps.goals.Avoid(body, ps.goals.Sphere(values[:3], values[3]))
+    if kind == "capsule":
+        values = numbers(rest, 7)
+        return ps.goals.Avoid(body, ps.goals.Capsule(values[:3], values[3:6], values[6]))
+    if kind == "wall":
+        values = numbers(rest, 6)
+        return ps.goals.Avoid(body, ps.goals.Wall(values[:3], values[3:]))
+    raise ValueError(text)
+
+
+def _couple(text: str, _: ps.Skeleton) -> Any:
+    follower, after = split(text)
+    leader, *rest = after.split(",")
+    ratio, offset = [*(float(part) for part in rest), *(1.0, 0.0)[len(rest) :]]
+    return ps.goals.Coupling(follower, leader, ratio=ratio, offset=float(np.radians(offset)))
+
+
+def _reach(text: str, _: ps.Skeleton) -> Any:
+    body, point = split(text)
+    return ps.goals.Position(body, numbers(point, 3))
+
+
+# flag, its argument, its help, the function that makes the goal
+GOALS = (
+    ("--reach", "BODY=X,Y,Z", "bring a body to a point", _reach),
+    ("--turn", "BODY=X,Y,Z", "turn a body to Euler angles xyz", _turn),
+    ("--fix", "BODY,BODY,...", "keep bodies at their rest pose", _fix),
+    ("--aim", "BODY:AXIS=X,Y,Z", "aim an axis of a body at a point",
+     lambda text, _: ps.goals.Aim(*axis_of(text))),
+    ("--along", "BODY:AXIS=X,Y,Z", "align an axis of a body with a direction",
+     lambda text, _: ps.goals.Direction(*axis_of(text))),
+    ("--plane", "BODY=X,Y,Z:NX,NY,NZ", "bring a body onto a plane: point and normal",
+     lambda text, _: ps.goals.Plane(*placed(text))),
+    ("--line", "BODY=X,Y,Z:DX,DY,DZ", "bring a body onto a line: point and direction",
+     lambda text, _: ps.goals.Line(*placed(text))),
+    ("--side", "BODY=X,Y,Z:NX,NY,NZ", "keep a body on one side of a plane",
+     lambda text, _: ps.goals.HalfSpace(*placed(text))),
+    ("--distance", "BODY,BODY=D", "keep two bodies a distance apart", _distance),
+    ("--hold", "BODY,BODY[=X,Y,Z]", "hold a body in the frame of another, at a point of it if given", _hold),
+    ("--mass", "X,Y,Z", "bring the centre of mass to a point", lambda text, _: ps.goals.CenterOfMass(numbers(text, 3))),
+    ("--keep-out", "BODY=sphere:X,Y,Z,R",
+     "keep a bone out of sphere:X,Y,Z,R, capsule:X,Y,Z,X,Y,Z,R, wall:X,Y,Z,NX,NY,NZ, or another bone", _keep_out),
+    ("--couple", "JOINT=JOINT[,RATIO[,OFFSET]]", "make a joint follow another", _couple),
+)  # fmt: skip
+
+
+# --- Start poses and paths ---
+
+
+def start_of(text: str | None, skeleton: ps.Skeleton) -> np.ndarray | None:
+    """Return the pose of FILE or FILE:FRAME (from 0, -1 for the last): a motion, or the output of `solve --json`."""
+    if text is None:
+        return None
+    name, _, frame = text.rpartition(":") if text.rpartition(":")[2].lstrip("-").isdigit() else (text, "", "0")
+    if Path(name).suffix == ".json":
+        pose = json.loads(Path(name).read_text(encoding="utf-8")).get("pose", {})
+        missing = [dof for dof in skeleton.dof_names if dof not in pose]
+        if missing:
+            raise ps.PosableError(f"--start: expected a pose of this figure in {name}, found no {missing[0]!r}")
+        return np.array([float(pose[dof]) for dof in skeleton.dof_names])
+    motion = ps.load(name).motion
+    if motion is None or not -len(motion) <= int(frame) < len(motion):
+        raise ps.PosableError(f"--start: expected a motion with frame {frame}, got {name}")
+    if motion.skeleton.dof_names != skeleton.dof_names:
+        raise ps.PosableError(
+            f"--start: expected a motion of this figure, {name} has other joints (an NPZ file keeps them)"
+        )
+    return motion.poses[int(frame)]
+
+
+def add_paths(parser: argparse.ArgumentParser) -> None:
+    """Add the figure, its paths and its fixed goals."""
+    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+    parser.add_argument(
+        "--path", metavar="BODY=FILE|X,Y,Z:X,Y,Z:...", action="append", default=[], required=True,
+        help="a body and the points that it passes through",
+    )  # fmt: skip
+    add_goals(parser)
+
+
+def path_goal(word: str, args: argparse.Namespace) -> ps.goals.Goal:
+    """Return the Position goal of BODY=FILE or BODY=X,Y,Z:X,Y,Z:..."""
+    try:
+        body, text = split(word)
+    except ValueError:
+        raise ps.PosableError(f"--path: expected BODY=FILE or BODY=X,Y,Z:X,Y,Z:..., got {word!r}") from None
+    if Path(text).exists():
+        try:
+            points = np.loadtxt(text, delimiter=",", ndmin=2, comments="#")
+        except ValueError as error:
+            raise ps.PosableError(f"--path: {text}: {error}") from None
+        if points.shape[1] != 3:
+            raise ps.PosableError(f"--path: {text}: expected lines X,Y,Z, got {points.shape[1]} numbers in a line")
+        return ps.goals.Position(body, points)
+    try:
+        corners = np.array([numbers(part, 3) for part in text.split(":")])
+    except ValueError:
+        raise ps.PosableError(f"--path: expected a file or points X,Y,Z:X,Y,Z:..., got {text!r}") from None
+    if not (args.fps > 0.0 and args.seconds > 0.0):
+        raise ps.PosableError(f"--fps, --seconds: expected positive numbers, got {args.fps:g} and {args.seconds:g}")
+    lengths = np.linalg.norm(np.diff(corners, axis=0), axis=1)
+    along = np.concatenate([[0.0], np.cumsum(lengths)])
+    at = np.linspace(0.0, along[-1], round(args.seconds * args.fps) + 1)
+    keep = np.concatenate([[True], lengths > 0.0])  # drop repeated corners
+    return ps.goals.Position(body, np.stack([np.interp(at, along[keep], c[keep]) for c in corners.T], axis=1))
