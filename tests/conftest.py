@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 FIXTURES = Path(__file__).resolve().parent / "fixtures"
 RECORDINGS = Path(os.environ.get("POSABLE_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+
+def pytest_sessionfinish():
+    """Save the coverage now: pytest-xdist kills a worker that takes longer than 10 s to exit, as on a busy machine."""
+    if "coverage" in sys.modules and (measured := sys.modules["coverage"].Coverage.current()):
+        measured.save()
 
 
 @pytest.fixture(scope="session")

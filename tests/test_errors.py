@@ -94,7 +94,13 @@ def test_unknown_name_carries_the_choices_and_a_suggestion():
         ("shoulder", "elbow"),
         "elbow",
     )
-    assert str(error) == "unknown joint 'Elbw', did you mean 'elbow'?; choices: shoulder, elbow"
+    assert str(error) == "unknown joint 'Elbw', did you mean 'elbow'? Choices: shoulder, elbow"
+
+
+def test_long_lists_of_choices_are_cut():
+    error = unknown("joint", "zzz", [f"joint{k}" for k in range(100)])
+    assert str(error).endswith("joint22, joint23 and 76 more")
+    assert len(error.choices) == 100
 
 
 def test_nothing_close_gives_no_suggestion():

@@ -42,5 +42,5 @@ def test_limits_near_and_active_and_what_blocks():
     }
     assert told.held == 2
     assert told.blocking
-    assert "In the way" in str(told)
+    assert "Blocking limits" in str(told)
     assert told.as_dict()["blocking"][0]["dof"] in arm.dof_names

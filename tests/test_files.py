@@ -29,12 +29,15 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)   # a write past the limit is then
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
 for path in sys.argv[1:]:
     try:
+        if path.endswith(".png"):
+            from posable._files import write_files
+            write_files({path: bytes(5000)})
         ps.save(path, markers if path.endswith((".c3d", ".trc")) else ps.Motion(human, poses, 100.0))
         print("written", path)
-    except ps.PosableError as error:
-        print("refused", path)
+    except (ps.PosableError, OSError) as error:
+        print("refused", path if str(error).count(path) == 1 else error)
 """
-SUFFIXES = ["bvh", "amc", "glb", "gltf", "csv", "npz", "mot", "c3d", "trc", "urdf", "usda"]
+SUFFIXES = ["png", "bvh", "amc", "glb", "gltf", "csv", "npz", "mot", "c3d", "trc", "urdf", "usda"]
 
 
 def leftovers(folder: Path) -> list[str]:

@@ -1,7 +1,6 @@
-"""The import order of the rooms of src/posable. Deferred and type-checking imports count.
+"""The import order of the modules and packages directly under src/posable. Deferred and type-checking imports count.
 
-A room is a module or a sub-package directly under posable. A room may import only rooms that stand before it in
-ORDER; some may import even less (ONLY). To add a room, give it a place in ORDER.
+Each may import only those before it in ORDER; some may import even less (ONLY). A new one needs an entry in ORDER.
 """
 
 import ast
@@ -28,7 +27,7 @@ ORDER = (
     "limb",
     "_solutions",
     "_solve",
-    "_layers",
+    "_differentiable",
     "torch",
     "jax",
     "control",
@@ -82,7 +81,7 @@ def nearest(dotted, known):
     return dotted or None
 
 
-def room(module):
+def top_level(module):
     return module.split(".")[1] if "." in module else FRONT
 
 
@@ -91,12 +90,12 @@ def allowed(importer):
 
 
 def faults(source):
-    """Return a sentence for every import that points the wrong way, and for every room without a place."""
+    """Return a sentence for every import in the wrong direction, and every name that is not in ORDER."""
     known, found = modules(source), []
     for name, path in known.items():
-        here = room(name)
+        here = top_level(name)
         if here not in ORDER:
-            found.append(f"{name}: the room {here!r} has no place in ORDER of tests/test_layers.py")
+            found.append(f"{name}: {here!r} is missing in ORDER of tests/test_layers.py")
             continue
         for line, dotted in imports(name, path):
             target = nearest(dotted, known)
@@ -104,7 +103,7 @@ def faults(source):
             if target is None:
                 if here == "engine" and dotted.split(".")[0] not in KERNEL_LIBRARIES:
                     found.append(f"{place}: engine may import only numpy and numba, not {dotted}")
-            elif room(target) != here and room(target) not in allowed(here):
+            elif top_level(target) != here and top_level(target) not in allowed(here):
                 may = ", ".join(allowed(here)) or "nothing of posable but itself"
                 found.append(f"{place}: {here} imports {target}; it may import {may}")
     return found
@@ -132,7 +131,7 @@ def test_no_import_cycles():
 
 
 @pytest.fixture
-def house(tmp_path):
+def package(tmp_path):
     """Write a package from {relative path: text} and return its folder."""
 
     def build(**files):
@@ -165,9 +164,9 @@ def house(tmp_path):
         ("attic", ""),
     ],
 )
-def test_a_wrong_import_is_found(house, file, text):
-    rooms = dict.fromkeys(("errors", "figures", "model__of__skeleton", "goals__of____init__"), "")
-    assert len(faults(house(**{**rooms, file: text}))) == 1
+def test_a_wrong_import_is_found(package, file, text):
+    others = dict.fromkeys(("errors", "figures", "model__of__skeleton", "goals__of____init__"), "")
+    assert len(faults(package(**{**others, file: text}))) == 1
 
 
 @pytest.mark.parametrize(
@@ -178,11 +177,11 @@ def test_a_wrong_import_is_found(house, file, text):
         ("cli__of__info", "import posable as ps\nfrom posable import Skeleton\nfrom posable.cli.main import main\n"),
     ],
 )
-def test_a_right_import_is_not_found(house, file, text):
-    rooms = dict.fromkeys(("errors", "model__of__skeleton", "engine__of__rotations", "cli__of__main"), "")
-    assert faults(house(**{**rooms, file: text})) == []
+def test_an_allowed_import_is_not_a_fault(package, file, text):
+    others = dict.fromkeys(("errors", "model__of__skeleton", "engine__of__rotations", "cli__of__main"), "")
+    assert faults(package(**{**others, file: text})) == []
 
 
-def test_a_cycle_is_found(house):
-    source = house(goals__of__a="from posable.goals.b import B", goals__of__b="def f():\n    from .a import A")
+def test_a_cycle_is_found(package):
+    source = package(goals__of__a="from posable.goals.b import B", goals__of__b="def f():\n    from .a import A")
     assert set(cycle(source)) == {"posable.goals.a", "posable.goals.b"}

@@ -193,7 +193,7 @@ def test_every_peer_has_an_environment_and_an_adapter():
         assert (ROOT / "benchmarks" / "peers" / "adapters" / f"{peer.adapter}.py").exists()
 
 
-def test_an_environment_that_failed_is_told_and_not_tried_again(monkeypatch, tmp_path):
+def test_a_failed_environment_is_reported_and_not_tried_again(monkeypatch, tmp_path):
     environments = module("environments")
     monkeypatch.setattr(environments, "FOLDER", tmp_path)
     one = environments.Environment("nothing", ("a-package==1",))

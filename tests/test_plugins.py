@@ -122,10 +122,10 @@ def test_a_broken_package_is_one_error_or_one_warning(animals):
     assert [name for name, _ in known.available()] == ["cat"]
 
 
-def test_a_name_that_is_taken_stays_ours(animals):
+def test_a_plugin_cannot_replace_a_built_in_name(animals):
     known = animals(dog="pathlib:Path", cat="pathlib:Path")
     known.register("dog")(ours := object())
-    with pytest.warns(PosableWarning, match="adds the animal 'dog', which there is already"):
+    with pytest.warns(PosableWarning, match="adds the animal 'dog', which already exists"):
         assert known.names() == ("cat", "dog")
     assert known.get("dog") is ours
 
@@ -151,8 +151,8 @@ def test_registries_without_a_group_look_nowhere(monkeypatch):
     assert registry.Registry("animal").group is None
 
 
-def test_a_goal_of_ours_is_not_replaced(monkeypatch):
+def test_a_plugin_cannot_replace_a_built_in_goal(monkeypatch):
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points(Position="their.package:Position"))
     goals = Registry("goal", "posable.animals", taken="posable.goals")
-    with pytest.warns(ps.PosableWarning, match="their-package.*'Position', which there is already"):
+    with pytest.warns(ps.PosableWarning, match="their-package.*'Position', which already exists"):
         assert "Position" not in goals

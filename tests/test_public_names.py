@@ -38,7 +38,7 @@ CONTRACT = {
     "control": ("Controller",),
     "problem": ("Problem",),
     "solvers.result": ("Result", "Status"),
-    "solvers.limit_sensitivity": ("Block",),
+    "solvers.sensitivity": ("Block",),
     "solvers.reasons": ("Reason",),
     "solvers.remedy": ("Remedy",),
     "_explain": ("explain",),

@@ -77,3 +77,9 @@ def test_the_command_line(capsys):
     assert "out of reach" in capsys.readouterr().out
     assert main(["reach", "limb", "--site", "hnd"]) == 2
     assert main(["reach", "limb", "--site", "hand", "--at", "1,2"]) == 2
+
+
+@pytest.mark.parametrize("grid", [1e-3, 1e-300, 1e-310])
+def test_a_grid_that_is_too_fine_is_refused_with_the_finest(grid):
+    with pytest.raises(ps.errors.GoalError, match=r"grid: expected at least 0\.\d+ m here"):
+        ps.reach(ps.figures.limb(), "hand", grid=grid)

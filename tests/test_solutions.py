@@ -1,5 +1,7 @@
 """All solutions: known counts, limits, whole turns, redundancy, and three ways to find those of a six-axis arm."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -88,6 +90,20 @@ def test_a_redundant_arm_is_sampled():
     assert found.shape == (8, panda.size)
     assert found.redundant
     assert min(gap(a, b) for i, a in enumerate(found) for b in found[:i]) > 0.05
+
+
+def test_a_search_ends_with_its_time_limit():
+    human = ps.figures.human()
+    goals = [g.Position("hand.R", (0.3, 1.2, 0.3)), g.Position("foot.L", (0.1, 0.1, 0.1))]
+    found = ps.solutions(human, goals, time_limit=100.0)
+    assert len(found)
+    none = ps.solutions(human, goals, time_limit=0.0)
+    assert (len(none), none.completeness) == (0, 0.0)
+    begin = time.process_time()
+    ps.solutions(human, goals, n=10_000, time_limit=0.1)
+    assert time.process_time() - begin < 0.5  # without a limit it takes seconds
+    with pytest.raises(SolverError, match="time_limit"):
+        ps.solutions(human, goals, time_limit=-1.0)
 
 
 def test_what_is_refused():

@@ -1,4 +1,4 @@
-"""The front door: every kind of call has a defined answer, and wrong ones say what was expected."""
+"""`solve`: every kind of call has a defined result, and a wrong call states what was expected."""
 
 import numpy as np
 import pytest
@@ -92,11 +92,17 @@ def test_time_and_iterations_run_out(limb):
     assert not late.ok
 
 
+def test_a_start_of_huge_numbers_is_put_into_the_limits(limb):
+    result = ps.solve(limb, g.Position("hand", (0.3, 0.2, 0.1)), start=np.full(limb.size, 1e308))
+    assert np.isfinite(result.pose).all()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"start": [0.0, 1.0]}, "shape"),
         ({"start": [np.nan] * 7}, "finite"),
+        ({"start": [np.inf, -np.inf, 0.0, 0.0, 0.0, 0.0, 0.0]}, "finite numbers, got inf"),
         ({"restarts": -1}, "restarts"),
         ({"max_iterations": 2.5}, "max_iterations"),
         ({"time_limit": -1.0}, "time_limit"),

@@ -1,13 +1,13 @@
-"""Posable: say what you want of a figure, get the pose that does it.
+"""Posable: inverse kinematics for people, characters and robots.
 
-The public names, nothing else. Each is imported when it is first used, so that `import posable` stays fast.
+This module holds the public names. Each is imported when it is first used, so `import posable` is fast.
 """
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_names.py keeps the two alike
+if TYPE_CHECKING:  # for type checkers; tests/test_public_names.py compares these names with _HOME
     from posable import errors as errors
     from posable import figures as figures
     from posable import goals as goals
@@ -64,11 +64,11 @@ if TYPE_CHECKING:  # the same names again, for type checkers; tests/test_public_
     from posable.model.motion import Motion as Motion
     from posable.model.skeleton import Skeleton as Skeleton
     from posable.problem import Problem as Problem
-    from posable.solvers.limit_sensitivity import Block as Block
     from posable.solvers.reasons import Reason as Reason
     from posable.solvers.remedy import Remedy as Remedy
     from posable.solvers.result import Result as Result
     from posable.solvers.result import Status as Status
+    from posable.solvers.sensitivity import Block as Block
 
 __version__ = "0.2.0"
 
@@ -76,7 +76,7 @@ _SUBMODULES = ("errors", "figures", "goals", "plots", "shapes", "solvers", "twis
 _ELSEWHERE = {
     "shapes": "posable.model.shapes",
     "twists": "posable.model.twists",
-}  # where a submodule does not stand at the top
+}  # submodules that are not directly in the package
 
 _HOME = {
     "PosableError": "posable.errors",
@@ -104,7 +104,7 @@ _HOME = {
     "Reach": "posable._reach",
     "reach": "posable._reach",
     "jacobian": "posable.model.jacobians",
-    "Block": "posable.solvers.limit_sensitivity",
+    "Block": "posable.solvers.sensitivity",
     "Explanation": "posable._explain",
     "Problem": "posable.problem",
     "Reason": "posable.solvers.reasons",
@@ -135,7 +135,7 @@ _HOME = {
     "track": "posable.mocap.track",
 }
 
-if not TYPE_CHECKING:  # hidden from type checkers: they would take any name for a public one
+if not TYPE_CHECKING:  # hidden from type checkers, which would accept any name
     __all__ = ["__version__", *_SUBMODULES, *_HOME]  # noqa: PLE0604
 
     def __getattr__(name: str) -> _Any:

@@ -1,4 +1,4 @@
-"""`python -m posable VERB ...`: the command line, where its script is not on the path."""
+"""`python -m posable VERB ...`: the command line if the `posable` script is not on the path."""
 
 import sys
 

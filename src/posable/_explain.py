@@ -1,4 +1,4 @@
-"""Why a pose is as it is: the freedom that the goals leave, how near it is to a singularity, and what holds it back."""
+"""Analysis of a pose: the freedom that the goals leave, the distance to a singularity, and what blocks the goals."""
 
 from __future__ import annotations
 
@@ -9,30 +9,24 @@ from typing import Any
 import numpy as np
 
 from posable.engine.layout import MEASURE, SPRING
-from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, PIXEL_SPRING, POINT_SPRING
+from posable.engine.springs import CONSTRAINTS, POINT_SPRING
 from posable.errors import GoalError
 from posable.goals.base import Goal
 from posable.limb.solver import explain_limbs
 from posable.model.kinematics import one_pose
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.limit_sensitivity import AT_BOUND, Block, blocking_limits
 from posable.solvers.reasons import Reason, reasons_for
+from posable.solvers.sensitivity import AT_BOUND, Block, blocking_limits
 
 RANK_TOLERANCE = 1e-6  # of the largest singular value
-NEAR = 0.05  # of a range: how near a limit counts as near
-ROWS = {
-    ORIENTATION_SPRING: 3,
-    DIRECTION_SPRING: 2,
-    AIM_SPRING: 2,
-    PIXEL_SPRING: 2,
-}  # what other springs than points prescribe
-SINGULAR = 1e-2  # of the largest singular value: below it a direction is nearly lost
+NEAR = 0.05  # of a range: closer to a limit than this counts as near
+SINGULAR = 1e-2  # of the largest singular value: a direction below it is nearly lost
 
 
 @dataclass(frozen=True)
 class NearLimit:
-    """A degree of freedom at a limit or near one: distance [rad, m] to it, `active` where it is on it."""
+    """A degree of freedom at or near a limit: the distance [rad, m] to it, and whether it is `active`."""
 
     dof: str
     side: str
@@ -42,15 +36,25 @@ class NearLimit:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What the goals make of a figure at a pose.
+    """Analysis of a figure with its goals at a pose.
 
-    rows: how many numbers the goals prescribe. rank: how many of them the free joints can change. freedom: how many
-    independent motions of the free joints leave the goals as they are; `redundant` (freedom, n) is a basis of them.
-    singular_values: of the stacked weighted Jacobian, largest first. manipulability: the product of the first `rows`
-    of them (Yoshikawa), zero where the goals cannot all be moved. weakest: the singular direction nearest to being
-    lost, by degree of freedom. near: limits near and active. blocking: limits in the way of a goal that is missed.
-    errors: of each goal [m, rad]. limbs: where asked for, the swivel ranges of every limb that a goal holds.
-    reasons: why each goal is missed.
+    Attributes:
+        skeleton: Name of the figure.
+        size: Number of degrees of freedom.
+        held: How many of them limits hold.
+        rows: Number of constraints that the goals impose.
+        rank: How many of them the free joints can satisfy independently.
+        freedom: Number of independent motions of the free joints that leave the goals unchanged.
+        singular_values: Of the stacked weighted Jacobian, largest first.
+        manipulability: Product of the first `rows` singular values (Yoshikawa 1985); zero if the rank is smaller.
+        redundant: (freedom, n) Basis of the motions that leave the goals unchanged.
+        weakest: The direction with the smallest singular value, by degree of freedom.
+        errors: [m, rad] Of each goal.
+        reached: Whether every goal is within its tolerance.
+        near: Limits that are active or near.
+        blocking: Limits that block a missed goal.
+        limbs: If requested, the swivel ranges of every limb that a goal holds.
+        reasons: Why each goal is missed.
     """
 
     skeleton: str
@@ -77,12 +81,12 @@ class Explanation:
 
     @property
     def over_constrained(self) -> bool:
-        """Whether the goals prescribe more than the free joints can serve independently."""
+        """Whether the goals impose more constraints than the free joints can satisfy independently."""
         return self.rank < self.rows
 
     @property
     def singular(self) -> bool:
-        """Whether a direction that the goals prescribe is lost, or nearly so."""
+        """Whether a constrained direction is lost, or nearly so."""
         values = self.singular_values
         wanted = min(self.rows, self.size - self.held)
         return wanted > 0 and (self.rank < wanted or bool(values[wanted - 1] < SINGULAR * values[0]))
@@ -106,11 +110,11 @@ class Explanation:
         free = self.size - self.held
         lines = [
             f"{self.skeleton or 'figure'}: {self.size} degrees of freedom, {self.held} held by limits, {free} free.",
-            f"The goals prescribe {self.rows} numbers; the free joints can serve {self.rank} of them"
-            + (f" and have {self.freedom} motions left." if self.freedom else " and have no motion left."),
+            f"The goals impose {self.rows} constraints; the free joints can satisfy {self.rank} of them, "
+            f"with {self.freedom or 'no'} degree{'' if self.freedom == 1 else 's'} of freedom left.",
         ]
         if self.over_constrained:
-            lines.append("Over-constrained here: some goals can only be met at the cost of others.")
+            lines.append("Over-constrained: some goals can only be met at the expense of others.")
         if self.rank:
             smallest = self.singular_values[self.rank - 1]
             lines.append(
@@ -123,17 +127,17 @@ class Explanation:
         on = [f"{limit.dof} ({limit.side})" for limit in self.near if limit.active]
         close = [f"{limit.dof} ({limit.side}, {limit.distance:.2g} away)" for limit in self.near if not limit.active]
         if on:
-            lines.append(f"On a limit: {', '.join(on)}.")
+            lines.append(f"At a limit: {', '.join(on)}.")
         if close:
             lines.append(f"Near a limit: {', '.join(close[:8])}{' ...' if len(close) > 8 else ''}.")
         if self.reasons:
             lines.append("Missed:")
             lines += [f"  {reason}" for reason in self.reasons]
         if self.blocking:
-            lines.append("In the way of the goals:")
+            lines.append("Blocking limits:")
             lines += [f"  {block}" for block in self.blocking[:8]]
         elif not self.reached:
-            lines.append("No limit is in the way of the goals that are missed.")
+            lines.append("No limit blocks the missed goals.")
         lines += self.limbs
         return "\n".join(lines)
 
@@ -141,10 +145,22 @@ class Explanation:
 def explain(
     skeleton: Skeleton, goals: Goal | Iterable[Goal], pose: Any, *, limits: bool = True, limbs: bool = False
 ) -> Explanation:
-    """Say what the goals make of a figure at a pose (n,): freedom, rank, singularity, limits, what blocks.
+    """Analyse a pose with its goals: freedom, rank, singularity, limits, and what blocks the goals.
 
-    limits: whether joint limits hold. limbs: also the swivel ranges of the limbs, and which joint limit ends each.
     The stacked Jacobian is not formed: its singular values and directions are those of the Gauss-Newton Hessian J'WJ.
+
+    Args:
+        skeleton: The figure.
+        goals: One goal or several, for one pose.
+        pose: (n,) [rad, m].
+        limits: Whether joint limits apply.
+        limbs: Whether to add the swivel ranges of the limbs, with the joint limit at each end.
+
+    Returns:
+        The analysis; `print` shows it in words.
+
+    Raises:
+        GoalError: The targets are a batch.
     """
     problem = Problem(skeleton, goals)
     if problem.batch_shape:
@@ -189,15 +205,14 @@ def explain(
 
 
 def prescribed_rows(problem: Problem) -> int:
-    """Return how many numbers the goals that decide prescribe: 3 for a point, 2 for a direction, ..."""
+    """Return the number of constraints of goals with a tolerance: 3 for a point, 2 for a direction, ..."""
     rows = 0
     for k, kind in enumerate(problem.kind[:, SPRING]):
         if np.isfinite(problem.tolerances[k]):
-            rows += (
-                round(float(problem.constants[0, k, MEASURE : MEASURE + 3].sum()))
-                if kind == POINT_SPRING
-                else ROWS.get(kind, 1)
-            )
+            if kind == POINT_SPRING:
+                rows += round(float(problem.constants[0, k, MEASURE : MEASURE + 3].sum()))
+            else:
+                rows += CONSTRAINTS[kind] if kind >= 0 else 1
     return rows
 
 

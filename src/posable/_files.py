@@ -1,4 +1,4 @@
-"""Files: regular ones are read; they are written whole or not at all, beside their places, synced, then moved."""
+"""File access: only regular files are read, and files are written atomically (temporary file, fsync, rename)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_regular(path: str | PathLike[str], most: int | None = None) -> bytes:
 
 
 def write_files(files: Mapping[str | PathLike[str], bytes | Iterable[bytes]]) -> None:
-    """Write files so that no failure leaves a partial one, and what was there before stays until all are written.
+    """Write files so that no failure leaves a partial one, and and existing ones stay until all are written.
 
     Args:
         files: The content of each file by its path, as bytes or in parts. A link is followed; a device or a pipe is
@@ -50,6 +50,7 @@ def write_files(files: Mapping[str | PathLike[str], bytes | Iterable[bytes]]) ->
         OSError: A file cannot be written: the disk is full, the folder is read-only, ... Old files are as they were.
     """
     parts: list[tuple[Path, Path]] = []
+    place = Path()
     try:
         for path, content in files.items():
             place = Path(path)
@@ -74,6 +75,10 @@ def write_files(files: Mapping[str | PathLike[str], bytes | Iterable[bytes]]) ->
             os.replace(part, place)
         for folder in {place.parent for _, place in parts}:
             _sync_folder(folder)
+    except OSError as problem:
+        if problem.filename is None:  # a full disk is noticed by a file that is open
+            problem.filename = str(place)
+        raise
     finally:
         for part, _ in parts:
             with suppress(OSError):
@@ -86,14 +91,14 @@ def write_text(path: str | PathLike[str], text: str) -> None:
 
 
 def save_picture(figure: Any, path: str | PathLike[str], *, dpi: int) -> None:
-    """Write a figure of matplotlib's in the format of the path's suffix, whole or not at all."""
+    """Write a matplotlib figure atomically, in the format of the path's suffix."""
     content = io.BytesIO()
     figure.savefig(content, dpi=dpi, format=Path(path).suffix.lower().lstrip(".") or "png")
     write_files({path: content.getvalue()})
 
 
 def _status(place: Path) -> os.stat_result | None:
-    """Return the status of what a path leads to, None where there is nothing yet."""
+    """Return the status of the file at a path, or None if there is none."""
     try:
         return os.stat(place)
     except FileNotFoundError:
@@ -101,7 +106,7 @@ def _status(place: Path) -> os.stat_result | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new names last through a power failure, where the system can: Windows opens no folders."""
+    """Make the new names survive a power failure where possible; Windows cannot open folders."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

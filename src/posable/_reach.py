@@ -1,7 +1,7 @@
 """Reachable and dexterous workspace of a figure (Parent, Kinematic Linkages, 5.3; Tolani et al. 2000, 1).
 
 If the site is on a limb, points are first tried in closed form, with the rest of the figure at its base pose. Points
-that this does not reach are solved for the whole figure, in batches of `newton` on all cores.
+that this does not reach are solved for the whole figure by `newton`, in batches on all cores or on a GPU.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from posable._files import save_picture
-from posable._solve import solve
+from posable._solve import box_of, check_device, solve
+from posable.engine.bounds import CONVERGED
 from posable.engine.joints import SLIDE
 from posable.engine.layout import FIRST, LAST, PARENT
 from posable.errors import GoalError, PosableError
@@ -24,9 +25,10 @@ from posable.limb import Limb
 from posable.limb.solver import limb_of_body
 from posable.model.kinematics import as_poses, forward
 from posable.model.skeleton import Skeleton
-from posable.solvers.base import SOLVERS
+from posable.problem import Problem
+from posable.solvers.base import SOLVERS, SolveOptions
 
-CHUNK = 2048  # points per progress report
+CHUNK, CHUNK_ON_GPU = 2048, 1 << 17  # points per progress report
 MOST_POINTS = 2_000_000
 RESTARTS = 3  # random starts before a point counts as out of reach
 ROUNDS = 4  # bisections of the margin in the search for the best clearance
@@ -99,6 +101,7 @@ def reach(
     grid: float = 0.05,
     orientations: Any = None,
     base: Any = None,
+    device: str = "cpu",
     progress: Callable[[float], None] | None = None,
 ) -> Reach:
     """Return which points a site can reach within the limits, and how well.
@@ -111,6 +114,8 @@ def reach(
         orientations: A number of evenly spread orientations, or SciPy rotations or (k, 3, 3); the reachable fraction
             of them is the dexterity.
         base: (n,) The pose from which the rest of the figure starts; by default the rest pose.
+        device: "cpu"; "cuda": an NVIDIA GPU solves all points at once; "auto": the GPU where there is one and points
+            are many.
         progress: Called with the fraction done, from 0 to 1.
 
     Returns:
@@ -120,6 +125,7 @@ def reach(
         GoalError: The grid is too fine, or the chain is unbounded and no points are given.
     """
     skeleton.frame(site)  # raises with the nearest name
+    check_device(device, "single", RESTARTS)
     pose = as_poses(skeleton, skeleton.rest if base is None else base, "base").reshape(skeleton.size)
     turns = read_orientations(orientations)
     spacing = None
@@ -129,34 +135,48 @@ def reach(
         spacing, tried = float(grid), grid_points(skeleton, site, pose, float(grid))
     else:
         tried = np.asarray(points, dtype=float).reshape(-1, 3)
-    still = hold_root(skeleton)
+    still = freeze_root(skeleton)
+    device = device_for(device, len(tried))
     limb = limb_to(still, site)
     alone = limb is not None and not movable_above(still, limb)
     count, k = len(tried), 0 if turns is None else len(turns)
     found = np.full((count, skeleton.size), np.nan)
     dexterity = np.zeros(count)
     done, total = 0, count * (2 + k)
-    for low in range(0, count, CHUNK):
-        part = slice(low, min(low + CHUNK, count))
-        found[part] = try_targets(still, site, limb, alone, tried[part], pose)
+    chunk = CHUNK if device == "cpu" else CHUNK_ON_GPU
+    for low in range(0, count, chunk):
+        part = slice(low, min(low + chunk, count))
+        found[part] = try_targets(still, site, limb, alone, tried[part], pose, device)
         done = report(progress, done + part.stop - part.start, total)
         for turn in turns if turns is not None else ():
             targets = np.zeros((part.stop - part.start, 4, 4))
             targets[:, :3, :3], targets[:, :3, 3], targets[:, 3, 3] = turn, tried[part], 1.0
             near = ~np.isnan(found[part, 0])
             got = np.zeros(len(targets), dtype=bool)
-            got[near] = ~np.isnan(try_targets(still, site, limb, alone, targets[near], pose)[:, 0])
+            got[near] = ~np.isnan(try_targets(still, site, limb, alone, targets[near], pose, device)[:, 0])
             dexterity[part] += got
             done = report(progress, done + part.stop - part.start, total)
     reachable = ~np.isnan(found[:, 0]) if skeleton.size else np.zeros(count, dtype=bool)
     dexterity = dexterity / k if k else reachable.astype(float)
-    clearance = clear_limits(still, site, tried, found)
+    clearance = clear_limits(still, site, tried, found, device)
     report(progress, total, total)
     volume = float(reachable.sum() * spacing**3) if spacing else float("nan")
     return Reach(tried, reachable, dexterity, clearance, volume, spacing, found, site)
 
 
-def clear_limits(skeleton: Skeleton, site: str, points: np.ndarray, found: np.ndarray) -> np.ndarray:
+def device_for(device: str, count: int) -> str:
+    """Return "cpu" or "cuda" for a number of points; "auto" uses a working GPU for many points."""
+    if device != "auto":
+        return device
+    from posable.gpu.batch import CROSSING
+    from posable.gpu.device import missing
+
+    return "cuda" if count >= CROSSING and missing() is None else "cpu"
+
+
+def clear_limits(
+    skeleton: Skeleton, site: str, points: np.ndarray, found: np.ndarray, device: str = "cpu"
+) -> np.ndarray:
     """Move the poses (p, n) of points (p, 3) away from the limits, in place; return their clearance (p,) [rad, m].
 
     A point can be reached with a clearance if it can be reached within limits that are tightened by as much. The margin
@@ -164,23 +184,27 @@ def clear_limits(skeleton: Skeleton, site: str, points: np.ndarray, found: np.nd
     """
     dofs = chain_dofs(skeleton, site)
     half = float(np.min(skeleton.upper[dofs] - skeleton.lower[dofs], initial=np.inf)) / 2.0
-    best = room_of(skeleton, found, dofs)
+    best = clearance_of(skeleton, found, dofs)
     if not 0.0 < half < np.inf:
         return best
     margins = np.full(len(points), 0.5 * half)
     step = 0.25 * half
     for _ in range(ROUNDS):
-        for margin in np.unique(margins):
+        near = np.flatnonzero(best < margins)
+        if device == "cuda" and near.size:
+            found[near] = try_margins(skeleton, site, dofs, margins[near], points[near], found[near])
+            best[near] = clearance_of(skeleton, found[near], dofs)
+        for margin in np.unique(margins) if device == "cpu" else ():
             rows = np.flatnonzero((margins == margin) & (best < margin))
             if rows.size:
                 found[rows] = try_margin(skeleton, site, dofs, float(margin), points[rows], found[rows])
-                best[rows] = room_of(skeleton, found[rows], dofs)
+                best[rows] = clearance_of(skeleton, found[rows], dofs)
         margins = np.where(best >= margins, margins + step, margins - step)
         step *= 0.5
     return best
 
 
-def room_of(skeleton: Skeleton, poses: np.ndarray, dofs: list[int]) -> np.ndarray:
+def clearance_of(skeleton: Skeleton, poses: np.ndarray, dofs: list[int]) -> np.ndarray:
     """Return the distance (p,) [rad, m] of each pose to its nearest limit; NaN for a pose of NaN."""
     room = np.minimum(poses - skeleton.lower, skeleton.upper - poses)[:, dofs]
     return np.where(np.isnan(poses).any(axis=1), np.nan, room.min(axis=1, initial=np.inf))
@@ -204,14 +228,32 @@ def try_margin(
     left, out = np.ones(len(points), dtype=bool), poses.copy()
     if limb is not None:
         solution = limb.solve_target(points, swivel=None, elbow=None, limits=True, base=poses, nearest=False)
-        clear = solution.ok & (room_of(skeleton, solution.pose, dofs) >= margin - 1e-12)  # above the limb too
+        clear = solution.ok & (clearance_of(skeleton, solution.pose, dofs) >= margin - 1e-12)  # above the limb too
         out[clear], left = solution.pose[clear], ~clear
     if left.any():
         method = SOLVERS.get("newton")(limbs=True)
         result = solve(tight, Position(site, points[left]), start=poses[left], solver=method, restarts=1, natural=False)
         rows = np.flatnonzero(left)[result.ok]
         out[rows] = result.pose[result.ok]
-    better = room_of(skeleton, out, dofs) > room_of(skeleton, poses, dofs)
+    better = clearance_of(skeleton, out, dofs) > clearance_of(skeleton, poses, dofs)
+    return np.where(better[:, None], out, poses)
+
+
+def try_margins(
+    skeleton: Skeleton, site: str, dofs: list[int], margins: np.ndarray, points: np.ndarray, poses: np.ndarray
+) -> np.ndarray:
+    """Do as `try_margin` for all points in one batch on the GPU, each with a margin (p,) of its own."""
+    from posable.gpu.batch import OwnInput, solve_each
+
+    lower, upper = box_of(skeleton, poses[:1], True)
+    tighter, looser = np.tile(lower, (len(points), 1)), np.tile(upper, (len(points), 1))
+    tighter[:, dofs] += margins[:, None]
+    looser[:, dofs] -= margins[:, None]
+    options = SolveOptions(np.clip(poses, tighter, looser), lower, upper, restarts=RESTARTS)
+    problem = Problem(skeleton, Position(site, points), on_gpu=True)
+    result = solve_each(problem, options, len(points), OwnInput(None, tighter, looser))
+    out = np.where((result.codes == CONVERGED)[:, None], result.poses, poses)
+    better = clearance_of(skeleton, out, dofs) > clearance_of(skeleton, poses, dofs)
     return np.where(better[:, None], out, poses)
 
 
@@ -245,7 +287,7 @@ def spread_rotations(count: int) -> np.ndarray:
     return Rotation.from_quat(quaternions).as_matrix()
 
 
-def hold_root(skeleton: Skeleton) -> Skeleton:
+def freeze_root(skeleton: Skeleton) -> Skeleton:
     """Return the figure with a sliding root frozen, because its reach would be unbounded."""
     root = skeleton.joints[0]
     slides = any(element.kind == SLIDE for element in root.motion.dofs)
@@ -276,12 +318,12 @@ def chain_dofs(skeleton: Skeleton, site: str) -> list[int]:
 
 def grid_points(skeleton: Skeleton, site: str, pose: np.ndarray, spacing: float) -> np.ndarray:
     """Return the points (p, 3) [m] of a grid inside the ball that the chain from its first free joint could fill."""
-    centre, radius = chain_ball(hold_root(skeleton), site, pose)
+    centre, radius = chain_ball(freeze_root(skeleton), site, pose)
     if not np.isfinite(radius):
         raise GoalError("reach", expected="points, for a chain with a slider that has no limits", got="none")
-    steps = int(np.floor(radius / spacing))
-    if (2 * steps + 1) ** 3 > MOST_POINTS:
+    if 2.0 * float(radius) / spacing + 1.0 > MOST_POINTS ** (1 / 3):
         raise GoalError("grid", expected=f"at least {radius / 62:.3g} m here", got=spacing)
+    steps = int(radius / spacing)
     line = spacing * np.arange(-steps, steps + 1)
     ball = np.stack(np.meshgrid(line, line, line, indexing="ij"), axis=-1).reshape(-1, 3)
     return centre + ball[np.linalg.norm(ball, axis=1) <= radius]
@@ -308,7 +350,7 @@ def chain_ball(skeleton: Skeleton, site: str, pose: np.ndarray) -> tuple[np.ndar
 
 
 def try_targets(
-    skeleton: Skeleton, site: str, limb: Limb | None, alone: bool, targets: np.ndarray, pose: np.ndarray
+    skeleton: Skeleton, site: str, limb: Limb | None, alone: bool, targets: np.ndarray, pose: np.ndarray, device: str
 ) -> np.ndarray:
     """Return poses (t, n) that bring the site to targets (t, 3) or (t, 4, 4); NaN if none was found."""
     out = np.full((len(targets), skeleton.size), np.nan)
@@ -321,7 +363,7 @@ def try_targets(
         left = ~solution.ok & (not alone)
     if left.any():
         goal = Position(site, targets[left]) if targets.ndim == 2 else Pose(site, targets[left])
-        result = solve(skeleton, goal, start=pose, restarts=RESTARTS, natural=False)
+        result = solve(skeleton, goal, start=pose, restarts=RESTARTS, natural=False, device=device)
         rows = np.flatnonzero(left)[result.ok]
         out[rows] = result.pose[result.ok]
     return out

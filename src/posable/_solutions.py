@@ -20,7 +20,7 @@ from posable.goals.orientation import Pose
 from posable.model.kinematics import one_pose
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.base import SolveOptions, limits_of
+from posable.solvers.base import SolveOptions, deadline_after, limits_of
 from posable.solvers.newton import Newton
 
 STARTS = 48  # random starts per round
@@ -37,9 +37,9 @@ class Solutions(np.ndarray):
     """Poses (k, n) [rad, m] that reach the goals, nearest to the start first.
 
     Attributes:
-        completeness: the share of starts that find nothing new, 0 to 1; 1 for the exact ones of a six-axis arm.
-        exact: whether they come from a closed form or the roots of a polynomial, not from a search.
-        redundant: whether they are a sample of infinitely many.
+        completeness: Share of starts that find nothing new, 0 to 1; 1 for the exact solutions of a six-axis arm.
+        exact: Whether they come from a closed form or the roots of a polynomial, not from a search.
+        redundant: Whether they are a sample of infinitely many.
     """
 
     completeness: float = 0.0
@@ -65,27 +65,30 @@ def solutions(
     n: int | None = None,
     limits: bool = True,
     seed: int = 0,
+    time_limit: float | None = None,
 ) -> Solutions:
-    """Return the distinct poses that reach the goals inside the limits, nearest to the start first.
+    """Return the distinct poses that reach the goals within the limits, nearest to the start first.
 
     Poses that differ by whole turns of a joint are one solution, given by the turn nearest to the start. A redundant
-    figure has infinitely many: then they are a sample of `n`, spread over the self-motion.
+    figure has infinitely many; then `n` samples are returned, spread over the self-motion.
 
     Args:
-        skeleton: the figure.
-        goals: one goal or several, for one pose.
-        start: the pose (n,) to which they are sorted; the figure's rest by default.
-        n: at most how many; None: all of a finite set, or 16 of a redundant figure.
-        limits: whether joint limits hold.
-        seed: of the random starts.
+        skeleton: The figure.
+        goals: One goal or several, for one pose.
+        start: The pose (n,) from which distances are measured; the rest pose by default.
+        n: Maximum number; None: all of a finite set, or 16 of a redundant figure.
+        limits: Whether joint limits apply.
+        seed: Of the random starts.
+        time_limit: [s], of the search from random starts; the solutions found by then are returned.
 
     Returns:
-        Solutions: an array (k, n) [rad, m], empty where nothing reaches. `completeness` says how sure it is that the
-        list has all of them.
+        An array (k, n) [rad, m], empty if none was found. `completeness` is the share of starts that
+        find nothing new; 0 if the time limit ended the search before any was found.
 
     Raises:
-        SolverError: for targets of a batch.
+        SolverError: The targets are a batch.
     """
+    deadline = deadline_after(time_limit)
     pose = _pose_of_an_arm(skeleton, goals, n)
     exact = None if pose is None else _in_closed_form(skeleton, pose, start, n, limits)
     if exact is not None:
@@ -100,7 +103,7 @@ def solutions(
     begin = np.clip(begin, lower, upper)
     if frozen is not None:
         lower, upper = (np.where(frozen, begin, side) for side in (lower, upper))
-    search = _Search(problem, begin, lower, upper, seed)
+    search = _Search(problem, SolveOptions(begin[None], lower, upper, seed=seed, threads=1, deadline=deadline))
     found = None if pose is None else _by_elimination(pose, search)
     if found is not None:
         return Solutions(search.sorted(found)[:n], 1.0, True, False)
@@ -111,11 +114,12 @@ def solutions(
 class _Search:
     """Solutions from random starts: which are new, and when to stop."""
 
-    def __init__(self, problem: Problem, start: np.ndarray, lower: np.ndarray, upper: np.ndarray, seed: int):
-        self.problem, self.start, self.lower, self.upper = problem, start, lower, upper
+    def __init__(self, problem: Problem, options: SolveOptions):
+        self.problem, self.options = problem, options
+        self.start, self.lower, self.upper = options.starts[0], options.lower, options.upper
         self.turns = problem.skeleton.figure.dof[:, KIND] == TURN
         self.whole = np.where(self.turns, 2.0 * np.pi, 0.0)
-        self.rng = np.random.default_rng(seed % 2**64)
+        self.rng = np.random.default_rng(options.seed % 2**64)
         self.newton = Newton()
         self.tight = problem.copy()
         self.tight.tolerances = np.where(np.isfinite(problem.tolerances), REFINED, problem.tolerances)
@@ -133,10 +137,10 @@ class _Search:
         if not len(poses):
             return poses
         starts = np.clip(poses, self.lower, self.upper)
-        outcome = self.newton.run(self.tight, SolveOptions(starts, self.lower, self.upper, iterations, 0, 0, threads=1))
+        outcome = self.newton.run(self.tight, self.options._replace(starts=starts, max_iterations=iterations))
         reached = (outcome.errors <= self.problem.tolerances).all(axis=1)
         met = reached & (outcome.errors <= SHARP).all(axis=1)
-        if met.any():  # then what is merely within the tolerance is no solution of its own, but near a double one
+        if met.any():  # a pose that is merely within the tolerance then lies near a double solution
             reached = met
         return self.near_start(outcome.poses[reached])
 
@@ -195,6 +199,8 @@ class _Search:
                 else:
                     known.append(pose)
                     hits.append(1)
+            if self.options.late:
+                break
             if not known:
                 if number >= 2:
                     break
@@ -207,7 +213,8 @@ class _Search:
                 break
         if redundant:
             return self.spread(known, n or SAMPLE), 0.0, True
-        return self.sorted(known), self.completeness(hits), False
+        complete = 0.0 if self.options.late and not known else self.completeness(hits)
+        return self.sorted(known), complete, False
 
     @staticmethod
     def completeness(hits: list[int]) -> float:
@@ -259,12 +266,22 @@ def _in_closed_form(skeleton: Skeleton, goal: Pose, start: Any, n: int | None, l
 
 
 def _by_elimination(goal: Pose, search: _Search) -> list[np.ndarray] | None:
-    """Return the solutions of any other arm of six hinges, refined; None if the figure is not one."""
-    from posable.limb.general_arm import general_arm
+    """Return the solutions of any other arm of six hinges, refined; None if the figure is not one.
 
-    arm = general_arm(search.problem.skeleton, goal.body)
-    if arm is None:
+    Where the roots are inaccurate, other ways to eliminate and random starts complete the list.
+    """
+    from posable.limb.general_arm import general_arms
+
+    arms = general_arms(search.problem.skeleton, goal.body)
+    if not arms:
         return None
-    near = search.near_start(arm.full(arm.poses(goal.target), search.start))
-    inside = ((near >= search.lower - NEARLY) & (near <= search.upper + NEARLY)).all(axis=1)
-    return search.distinct(search.refined(near[inside], 10))
+    first = arms[0]
+    candidates, sure = first.poses(goal.target)
+    if not sure:
+        others = [arm.full(arm.poses(goal.target)[0], search.start)[:, first.columns] for arm in arms[1:]]
+        starts = search.rng.uniform(-np.pi, np.pi, (STARTS, 6))
+        candidates = first.polished(np.vstack([candidates, *others, starts]), goal.target)
+    near = search.near_start(first.full(candidates, search.start))
+    edge = NEARLY if sure else SAME
+    near = near[((near >= search.lower - edge) & (near <= search.upper + edge)).all(axis=1)]
+    return search.distinct(search.refined(near, 10) if sure else np.clip(near, search.lower, search.upper))

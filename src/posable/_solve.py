@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -12,18 +11,28 @@ import numpy as np
 
 from posable.engine.assemble import clip_starts
 from posable.engine.jit import solving_time
-from posable.engine.layout import LARGEST
+from posable.engine.layout import LARGEST, SPRING
+from posable.engine.springs import COLLISION_SPRING
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
-from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver, limits_of
-from posable.solvers.natural import ease, prior_weight, rows_of, settle, settle_held, wants_natural
+from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver, deadline_after, limits_of, time_until
+from posable.solvers.natural import (
+    limit_jump,
+    minimise_change,
+    minimise_level_change,
+    prior_weight,
+    rows_of,
+    uses_natural,
+)
 from posable.solvers.newton import Newton
 from posable.solvers.result import Result, Status, evaluate, judge
 
 DEVICES = ("cpu", "cuda", "auto")
 PRECISIONS = ("single", "double")
+FLOAT = np.dtype(float)
+SHALLOW = 0.05  # [m] of a collision, see `solved_clear`
 
 
 def solve(
@@ -44,42 +53,41 @@ def solve(
     precision: str = "single",
     threads: int | None = None,
 ) -> Result:
-    """Return the pose that does what the goals ask, or comes nearest; `result.ok` says which.
+    """Find a pose that meets the goals, or the closest one found; `result.ok` says which.
 
     Args:
         skeleton: The figure.
-        goals: One goal or several. Targets with leading axes are a batch, solved on every core.
-        start: A pose (..., n) [rad, m], projected into the limits; the skeleton's rest by default.
+        goals: One goal or several. Targets with leading axes are a batch, solved on all cores.
+        start: A pose (..., n) [rad, m], projected onto the limits; the rest pose by default.
         solver: A name from `posable.solvers.names()`, or an object with options.
-        limits: Whether joint limits hold.
+        limits: Whether joint limits apply.
         max_iterations: Of each problem; each solver has its own default.
-        restarts: Random starts, drawn from `seed`, where a problem is stuck: how many, or "auto": until it is solved,
-            proved to be out of reach, or another start would find a new local minimum with a probability below 5%.
+        restarts: Number of random starts, drawn from `seed`, if a problem is stuck; "auto": until it is solved, proved
+            to be out of reach, or another start would find a new local minimum with a probability below 5%.
         seed: Of the random starts.
         time_limit: [s], for the whole batch.
         record: Keep a trace of every iteration.
-        natural: Of the poses that reach the goals, return the one nearest to the start in a comfort metric; goals never
-            pay for it. None: for figures with a person's body plan, solved by newton on the CPU, without a `Posture`.
+        natural: Return, of the poses that reach the goals, the one nearest to the start in a comfort metric, at
+            the lowest priority. None: for figures with a human body plan, with newton on the CPU, without a `Posture`.
         nearest: Look for all solutions (`posable.solutions`) and return the one nearest to the start; for one pose.
-        device: "cpu"; "cuda", an NVIDIA GPU, which also takes targets and starts that are there already; "auto":
-            whichever is quicker for a batch of this size.
-        precision: "single" or "double", of the steps on a GPU; answers are judged in double precision either way.
-        threads: How many to use for a batch on the CPU; every core by default.
+        device: "cpu"; "cuda", an NVIDIA GPU, which also accepts targets and starts in its memory; "auto": the faster
+            one for a batch of this size.
+        precision: "single" or "double", of the steps on a GPU; results are evaluated in double precision either way.
+        threads: Number of threads for a batch on the CPU; all cores by default.
 
     Returns:
-        The result; arrays with the batch's axes where there is a batch.
+        The result; for a batch, its arrays have the axes of the batch.
 
     Raises:
-        PosableError: for a wrong call. A goal that cannot be reached is a result.
+        PosableError: The call is wrong. A goal that cannot be reached is a result.
     """
     begin = solving_time()
-    time_limit = nonneg_seconds(time_limit)
-    deadline = None if time_limit is None else time.perf_counter() + time_limit
+    deadline = deadline_after(time_limit)
     check_device(device, precision, restarts)
     problem = Problem(skeleton, goals, on_gpu=device != "cpu")
     method = as_solver(solver)
     check_solver(method, problem)
-    start = nearest_start(problem, start, limits, seed) if nearest else start
+    start = nearest_start(problem, start, limits, seed, deadline) if nearest else start
     device_start = None
     if device != "cpu":
         from posable.goals.device_array import checked_device_array
@@ -103,10 +111,10 @@ def solve(
         if there is not None:
             return Result(*there[:2], options, method.name, solving_time() - begin, there[2])
         options = options._replace(starts=np.broadcast_to(options.starts, (math.prod(shape), skeleton.size)).copy())
-    near = options.starts if device == "cpu" and wants_natural(natural, problem, method) else None
+    near = options.starts if device == "cpu" and uses_natural(natural, problem, method) else None
     answered, raw, chosen = answer_of(problem, method, options, near, groups, limits, shape)
     result = Result(answered, raw, options, method.name, solving_time() - begin, shape, chosen)
-    return searched(result, problem, method, near, limits, begin) if auto and 0 not in shape else result
+    return with_random_starts(result, problem, method, near, limits, begin) if auto and 0 not in shape else result
 
 
 def answer_of(
@@ -115,7 +123,7 @@ def answer_of(
 ) -> tuple[Problem, RawResult, dict[str, Any] | None]:  # fmt: skip
     """Return the problem as it was decided, what the solver found, and the chosen members of AnyOf goals by label.
 
-    near: (t or 1, n), the poses to stay near, None where nothing is asked. groups: see `frozen_groups`.
+    near: (t or 1, n), the poses to stay near, or None. groups: see `frozen_groups`.
     """
     if 0 in shape:  # an empty batch needs no solver
         nothing, errors = np.zeros(0), np.zeros((0, len(problem.springs)))
@@ -124,7 +132,7 @@ def answer_of(
         return solved_in_groups(problem, method, options, near, groups, limits, shape)
     if problem.plain:
         if near is not None:
-            return problem, settle(problem, method, options, near), None
+            return problem, minimise_change(problem, method, options, near), None
         if problem.has_solids and not problem.soft and not options.record:
             return problem, solved_clear(problem, method, options), None
         return problem, run_method(problem, method, options), None
@@ -141,15 +149,13 @@ def check_device(device: str, precision: str, restarts: int | str) -> None:
         raise SolverError("restarts='auto'", expected="device='cpu'", got=repr(device))
 
 
-def nearest_start(problem: Problem, start: Any, limits: bool, seed: int) -> Any:
+def nearest_start(problem: Problem, start: Any, limits: bool, seed: int, deadline: float | None) -> Any:
     """Return the solution nearest to a start, or the start itself if none is found."""
     from posable._solutions import solutions
 
-    skeleton = problem.skeleton
-    asked = problem.goals[
-        : len(problem.goals) - len(skeleton.couplings) - len(skeleton.loops)
-    ]  # the rest it adds itself
-    found = solutions(skeleton, asked, start=start, limits=limits, seed=seed)
+    found = solutions(
+        problem.skeleton, problem.given_goals, start=start, limits=limits, seed=seed, time_limit=time_until(deadline)
+    )
     return np.asarray(found[0]) if len(found) else start
 
 
@@ -161,30 +167,38 @@ def solved_by_level(
     Returns:
         The problem as it was decided, its outcome, and the chosen members by label of their goals.
     """
-    from posable.solvers.hierarchy import answer
+    from posable.solvers.hierarchy import solve_in_runs
 
-    problem, raw, chosen = answer(problem, method, options)
+    problem, raw, chosen = solve_in_runs(problem, method, options)
     if near is not None:
-        settle_held(problem, raw, options, near)
+        minimise_level_change(problem, raw, options, near)
     return problem, raw, {label: names.reshape(shape) if shape else names[0] for label, names in chosen.items()}
 
 
-def closed_form(problem: Problem) -> Any:
-    """Return the closed form of a problem that is one Pose of a six-axis arm; False for any other."""
-    if len(problem.springs) != 2 or problem.skeleton.size < 6:
+def closed_form(problem: Problem, method: Solver) -> Any:
+    """Return the closed form of a problem that is one Pose of a six-axis arm, for the default solver; else False."""
+    if type(method) is not Newton or problem.off or len(problem.springs) != 2 or problem.skeleton.size < 6:
         return False
     from posable.limb.six_axis_arm import arm_of
 
-    return arm_of(problem) or False
+    return problem.once("arm", lambda: arm_of(problem) or False)
 
 
 def run_method(problem: Problem, method: Solver, options: SolveOptions) -> RawResult:
-    """Return a solver's answer; where the default solver is asked for one Pose of an arm with a closed form, that."""
-    arm = problem.once("arm", lambda: closed_form(problem)) if type(method) is Newton and not options.record else False
-    if not arm or problem.off:
-        return method.run(problem, options)
-    raw, rest = arm.land(problem, options)
+    """Return the solution of the closed form if there is one, else that of the solver."""
+    arm = False if options.record else closed_form(problem, method)
+    return solved_in_closed_form(arm, problem, method, options) if arm else method.run(problem, options)
+
+
+def solved_in_closed_form(arm: Any, problem: Problem, method: Solver, options: SolveOptions) -> RawResult:
+    """Return the solution of a closed form, or of the solver where it has none."""
+    raw, rest = arm.solve(problem, options)
     if rest is not None:  # out of reach, or only in reach with limits exceeded
+        if len(rest) == len(options.starts):
+            if len(rest) == 1:  # the start of a Session has not been checked yet
+                options = options._replace(starts=starts_of(problem, options.starts[0])[0])
+                projected(problem.skeleton, options.starts, options.lower, options.upper)
+            return method.run(problem, options)
         other = method.run(rows_of(problem, rest), options._replace(starts=options.starts[rest]))
         for name in ("poses", "codes", "errors", "iterations", "evaluations"):
             getattr(raw, name)[rest] = getattr(other, name)
@@ -193,24 +207,27 @@ def run_method(problem: Problem, method: Solver, options: SolveOptions) -> RawRe
 
 
 def solved_clear(problem: Problem, method: Solver, options: SolveOptions) -> RawResult:
-    """Solve a problem with NoCollision: without it first, and with it where that answer collides.
+    """Solve a problem with NoCollision: without it first, and with it if the pose collides.
 
-    Most answers do not collide, and one that does not, and reaches its goals, is as good as any other.
+    Most poses do not collide, and one that does not and reaches its goals is as good as any other. One that reaches
+    them and collides by less than SHALLOW is where the second run begins; shapes that are deep in each other often push
+    in a direction that leads nowhere.
     """
     from posable.goals.collision import NoCollision
 
-    skeleton = problem.skeleton
-    asked = problem.goals[: len(problem.goals) - len(skeleton.couplings) - len(skeleton.loops)]
-    others = [goal for goal in asked if not isinstance(goal, NoCollision)]
+    others = [goal for goal in problem.given_goals if not isinstance(goal, NoCollision)]
     if not others:
         return method.run(problem, options)
-    free = Problem(skeleton, others)
+    free = Problem(problem.skeleton, others)
     free.broadcast(problem.batch_shape)
     raw = run_method(free, method, options)
-    raw.good, raw.errors = evaluate(problem, raw.poses, options)
+    raw.good, raw.errors, _ = evaluate(problem, raw.poses, options)
     rest = np.flatnonzero(raw.good == 0)
     if len(rest):
-        other = method.run(rows_of(problem, rest), options._replace(starts=options.starts[rest]))
+        allowed = np.where(problem.kind[:, SPRING] == COLLISION_SPRING, SHALLOW, problem.tolerances)
+        near = (raw.errors[rest] <= allowed).all(axis=1, keepdims=True)
+        starts = np.where(near, raw.poses[rest], options.starts[rest])
+        other = method.run(rows_of(problem, rest), options._replace(starts=starts))
         for name in ("poses", "codes", "errors", "iterations", "evaluations"):  # of the run that answers
             getattr(raw, name)[rest] = getattr(other, name)
         raw.good = None if other.good is None else np.where(raw.good == 0, 0, 1)
@@ -219,10 +236,10 @@ def solved_clear(problem: Problem, method: Solver, options: SolveOptions) -> Raw
     return raw
 
 
-def searched(
+def with_random_starts(
     result: Result, asked: Problem, method: Solver, near: np.ndarray | None, limits: bool, begin: float
 ) -> Result:
-    """Return a result whose problems that miss were tried from random starts until they reach, or until it is sure.
+    """Retry the problems that miss from random starts until they reach, or until that is unlikely.
 
     asked: the problem before its choices were made. near: (t or 1, n), what least change is measured from. limits:
     whether the figure's limits hold.
@@ -233,6 +250,8 @@ def searched(
     raw, options, searches = result.outcome, result.request, {}
     missed = [k for k in np.flatnonzero(~result._good).tolist() if result._status(k) is not Status.OUT_OF_REACH]
     for k in missed:
+        if options.late:
+            break
         one = one_of(asked, k)
         reference = None if near is None else near[[k if len(near) > 1 else 0]]
         lower, upper = box_of(asked.skeleton, options.starts[k : k + 1], limits)
@@ -243,7 +262,9 @@ def searched(
         ) -> tuple[Problem, RawResult]:
             more = own._replace(starts=starts)
             if one.plain:
-                return one, method.run(one, more) if reference is None else settle(one, method, more, reference)
+                if reference is None:
+                    return one, method.run(one, more)
+                return one, minimise_change(one, method, more, reference)
             return solved_by_level(one, method, more, reference, ())[:2]
 
         search: SearchReport = keep_searching(result.problem, raw, own, k, run, lambda p, r: judge(p, r, options))
@@ -257,7 +278,7 @@ def searched(
 
 
 def check_solver(solver: Solver, problem: Problem) -> None:
-    """Raise where the solver cannot answer the problem; energies in Python are models by the time it meets them."""
+    """Raise if the solver cannot solve the problem; energies in Python are replaced by models first."""
     if 0 in problem.batch_shape:
         return
     if not problem.plain:
@@ -300,8 +321,9 @@ def starts_of(problem: Problem, start: Any, *, spread: bool = True) -> tuple[np.
         raise SolverError("start", expected=f"numbers of shape (..., {n})", got=repr(start)) from None
     if given.shape[-1:] != (n,):
         raise SolverError("start", expected=f"shape (..., {n})", got=f"shape {given.shape}")
-    if np.count_nonzero(np.isfinite(given)) < given.size:  # several times faster than `all`
-        where = np.argwhere(~np.isfinite(given))[0][-1]
+    finite = math.isfinite(sum(given.tolist())) if given.ndim == 1 else np.isfinite(given).all()
+    if not finite and (bad := np.argwhere(~np.isfinite(given))).size:
+        where = bad[0][-1]
         name = problem.skeleton.dof_names[where]
         raise SolverError("start", expected="finite numbers", got=f"{given[..., where].ravel()[0]} at {name!r}")
     if given.ndim == 1 and not (problem.batch_shape and spread):
@@ -366,7 +388,7 @@ def box_of(skeleton: Skeleton, starts: np.ndarray, limits: bool) -> tuple[np.nda
     if (np.clip(starts[:, frozen], lower[frozen], upper[frozen]) != held[frozen]).any():
         raise SolverError("start", expected="the same value of every frozen joint in a batch", got="different ones")
     lower, upper = np.where(frozen, held, lower), np.where(frozen, held, upper)
-    lower.flags.writeable = upper.flags.writeable = False  # one type of array, or every loop is compiled twice
+    lower.flags.writeable = upper.flags.writeable = False  # one type of array, so that loops are compiled only once
     return lower, upper
 
 
@@ -407,15 +429,6 @@ def as_int(value: Any, what: str) -> int:
     return int(value)
 
 
-def nonneg_seconds(value: Any) -> float | None:
-    """Return a time limit [s], non-negative, or None."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not value >= 0.0:
-        raise SolverError("time_limit", expected="a non-negative number of seconds", got=repr(value))
-    return float(value)
-
-
 def on_one_branch(solver: str | Solver, restarts: int, max_step: Any) -> Solver:
     """Return the solver of a continuous session; raises SolverError for options that contradict it."""
     if solver != "newton" or restarts:
@@ -428,24 +441,24 @@ def on_one_branch(solver: str | Solver, restarts: int, max_step: Any) -> Solver:
 
 
 class Session:
-    """Many solves of one figure with goals that move: packed once, each solve starts from the last pose.
+    """Repeated solves of one figure with moving goals: packed once, each solve starts from the last pose.
 
     Args:
         skeleton: The figure.
         goals: One goal or several, for one pose.
         solver: A name or an object with options.
-        start: The first pose (n,); the skeleton's rest by default.
-        limits: Whether joint limits hold.
+        start: The first pose (n,); the rest pose by default.
+        limits: Whether joint limits apply.
         max_iterations: Of each solve.
-        restarts: Random starts of each solve, where it is stuck.
+        restarts: Random starts of each solve, if it is stuck.
         seed: Of the random starts.
-        natural: As in `solve`, but nearest to the session's own start: a target that comes back brings the pose back.
-            Where that pose jumps though targets moved little, the session reaches the goals and goes there over several
-            solves; a solve without new targets, or from a given start, goes all the way.
-        continuous: Each answer stays on the branch of the last one: no restarts, no perturbations, and polished, so
-            that a slow target does not move the pose in stairs. For hardware, see `Controller`.
-        max_step: [rad, m], with `continuous`: how far a degree of freedom may move in one solve, a number or (n,); an
-            answer that it holds back is not ok and says so.
+        natural: As in `solve`, but nearest to the start of the session: a target that returns brings the pose back.
+            Where that pose jumps though targets move little, the session approaches it over several solves; a solve
+            without new targets, or from a given start, goes all the way.
+        continuous: Stay on the branch of the last pose: no restarts, no perturbations, and fully converged, so that a
+            slow target does not move the pose in steps. For hardware, see `Controller`.
+        max_step: [rad, m], with `continuous`: how far a degree of freedom may move in one solve, a number or (n,); a
+            result that it holds back is not ok and says so.
 
     Example::
 
@@ -483,7 +496,8 @@ class Session:
         lower, upper = box_of(skeleton, starts, limits)
         starts = projected(skeleton, starts, lower, upper)
         self.pose = starts[0]
-        self._natural = wants_natural(natural, self.problem, self.solver)
+        self._natural = uses_natural(natural, self.problem, self.solver)
+        self._closed_form = False if self._natural else closed_form(self.problem, self.solver)
         self._reference = starts.copy()  # reference of the least change, so that drags do not drift
         self._answered = False  # whether a result refers to the current problem
         self._dragged = False  # whether only targets have changed since the last answer, and some have
@@ -515,6 +529,7 @@ class Session:
         k = self._goal(label)
         self._leave_answers()
         self.problem.enable(k, on)
+        self._closed_form = False if self._natural else closed_form(self.problem, self.solver)
         self._dragged = self._solved = False
 
     def _leave_answers(self) -> None:
@@ -530,12 +545,12 @@ class Session:
         return k
 
     def solve(self, targets: Mapping[str, Any] | None = None, *, start: Any = None) -> Result:
-        """Solve from the last pose, or from `start`, and remember the answer as the next start.
+        """Solve from the last pose, or from `start`, and keep the result as the next start.
 
         Args:
-            targets: New targets by the labels of their goals: `move` for each, then solve. If one of them is wrong,
-                none is moved.
-            start: A pose (n,) [rad, m], projected into the limits.
+            targets: New targets by the labels of their goals: `move` for each, then solve. If one of them is
+                invalid, none is moved.
+            start: A pose (n,) [rad, m], projected onto the limits.
 
         Returns:
             The result.
@@ -546,6 +561,8 @@ class Session:
         lower, upper = self._options[:2]
         if start is None:
             first = self.pose.reshape(1, -1)
+        elif self._closed_form and type(start) is np.ndarray and start.shape == lower.shape and start.dtype == FLOAT:
+            first = start.reshape(1, -1).copy()  # which the closed form checks
         else:
             first = projected(self.problem.skeleton, starts_of(self.problem, start)[0], lower, upper)
         options = SolveOptions(first, *self._options)
@@ -553,16 +570,21 @@ class Session:
         near = self._reference if self._natural else None
         if self.problem.plain:
             raw: RawResult
-            if near is None:
-                raw = run_method(self.problem, self.solver, options)
+            if self._closed_form:
+                raw = solved_in_closed_form(self._closed_form, self.problem, self.solver, options)
+            elif near is None:
+                raw = self.solver.run(self.problem, options)
             else:
-                raw = settle(self.problem, self.solver, options, near)
+                raw = minimise_change(self.problem, self.solver, options, near)
                 if self._dragged and start is None:
-                    raw = ease(self.problem, options, near, raw)
+                    raw = limit_jump(self.problem, options, near, raw)
             self._solved, self._dragged = True, False
-            self.pose = raw.poses[0].copy()
+            pose = raw.poses[0]
+            self.pose = pose.copy()
             name = self.solver.result_name(self.problem, options, raw)
-            return Result(self.problem, raw, options, name, solving_time() - begin)
+            result = Result(self.problem, raw, options, name, solving_time() - begin)
+            result.pose = pose  # almost always read: avoids evaluating it again
+            return result
         problem, raw, chosen = solved_by_level(self.problem, self.solver, options, near, ())
         self.pose = raw.poses[0].copy()
         return Result(problem, raw, options, self.solver.name, solving_time() - begin, (), chosen)
@@ -582,4 +604,4 @@ class Session:
         self._dragged = self._solved
 
 
-Result.front_door = staticmethod(solve)  # used by `result.remedy`
+Result._solve = staticmethod(solve)  # used by `result.remedy`

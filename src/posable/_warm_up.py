@@ -1,7 +1,7 @@
-"""Compile ahead of time what a program will need, so that none of its calls waits for the compiler.
+"""Ahead-of-time compilation of what a program will need, so that no later call waits for the compiler.
 
-Compiled code does not depend on the figure or on the kinds of goals, but on which parts of Posable are used: each part
-below is a small piece of work that enters all of the compiled code of its part.
+Compiled code does not depend on the figure or on the kinds of goals, only on which parts of Posable are used. Each
+function below does a small piece of work that calls all compiled entries of one part.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PLACE = (0.4, 0.9, 0.3)  # [m]: within the reach of the hand below
 
 
 def solve_once(skeleton: Skeleton, wanted: list[Goal], solver: str) -> None:
-    """Solve alone, in a session and in a batch, and look at everything that a result has."""
+    """Solve alone, in a session and in a batch, and read every attribute of the results."""
     print(solve(skeleton, wanted, solver=solver, max_iterations=3), file=_NullFile())
     starts = np.tile(skeleton.rest, (32, 1))
     _ = solve(skeleton, wanted, start=starts, solver=solver, max_iterations=2).ok

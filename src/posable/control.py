@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from posable._solve import box_of, starts_of
+from posable.engine import boxed_newton, speed_limits
 from posable.engine import control as tick
-from posable.engine import speed_limits
+from posable.engine.jit import machine_code
 from posable.engine.joints import SLIDE
 from posable.engine.layout import KIND, OFF, ROBUST
 from posable.engine.packed import HELD, NEW, QUIET, Packed, pack, views
@@ -27,13 +29,17 @@ from posable.solvers.hierarchy import scale_springs
 TURN_SPEED, SLIDE_SPEED = np.pi, 1.0  # [rad/s], [m/s]: where neither the caller nor the file states a velocity limit
 RAMP = 0.1  # [s] to full speed: sets the acceleration limit where the caller states none
 LEVEL = 1e-6  # weight of a priority level against the stricter one before it, where there are two
-LAST_LEVEL = 1e-9  # weight of the last of more levels against the first: less would drown in rounding
-CALM = 3e-4  # [s] resistance to motion where goals ask for more speed than there is: near singularities
-CALM_STILL = 3e-5  # [s] the same while the targets rest: there is time
-CALM_BEYOND = 0.7  # part of the velocity limit beyond which there is any
+LAST_LEVEL = 1e-9  # weight of the last of more levels against the first: less would be lost to rounding
+CALM = 3e-4  # [s] speed damping where goals need more speed than the limits allow, of joints that reach theirs in RAMP
+CALMEST, CALM_QUICK = 1e-3, 1e-4  # [s] the most, of slower joints, and the least, of joints that reach it at once
+CALM_STILL = 3e-5  # [s] the same while the targets are at rest
+CALM_BEYOND = 0.7  # fraction of the velocity limit above which it applies
 SWITCH = 0.5  # part of the energy of a chosen member below which another one takes its place
-STAIRS = 1e-4  # [rad/s^2, m/s^2] what the last Newton step of a tick may leave of an acceleration
+STAIRS = 1e-4  # [rad/s^2, m/s^2] largest acceleration error left by the last Newton step of a tick
+SMALL_PART = 2e-4  # of the first Newton step of a tick that the last one may leave over
 MOST = 4  # Newton steps in a tick
+SECONDS = (1e-9, 1e6)  # [s] shortest and longest tick and time limit
+LEAST_LIMIT = 1e-12  # of velocity, acceleration and jerk: with less, rounding would keep a joint from ever stopping
 REASONS = {
     speed_limits.AT_POSITION: "joint limit", speed_limits.AT_VELOCITY: "velocity limit",
     speed_limits.AT_ACCELERATION: "acceleration limit", speed_limits.AT_JERK: "jerk limit",
@@ -130,16 +136,16 @@ class Step:
 class Controller:
     """A figure that follows moving goals in a control loop.
 
-    Each `step` returns the next pose, hard inside the joint limits and the velocity, acceleration and jerk limits, from
-    where the figure is and how fast it moves. The box of one tick holds only velocities from which every joint can
-    still stop before its limit. Among them the step minimises the energy of the goals at the pose where the figure
-    could come to rest: it is calm where a target jumps, at singularities and at the boundary of reach.
+    Each `step` returns the next pose from the current pose and velocity, always within the joint limits and the
+    velocity, acceleration and jerk limits. Only velocities are allowed from which every joint can still stop before its
+    limit. Among them the step minimises the energy of the goals at the pose where the figure could come to rest, so
+    that the motion stays smooth if a target jumps, at singularities and at the boundary of reach.
 
-    Goals of a stricter priority outweigh later ones: a million to one where there are two levels, a thousand million to
-    one between the first and the last of more. Each level moves at its own pace, whatever its weight.
+    Goals of a stricter priority outweigh later ones: a million to one with two levels, a billion to one
+    between the first and the last of more. Each level moves at its own pace, whatever its weight.
 
-    Energies in Python (`Custom`) and choices (`AnyOf`) are served through a model that Python makes in each step; all
-    other goals stay in compiled code.
+    Energies in Python (`Custom`) and choices (`AnyOf`) use a model that is built in Python in each step; all other
+    goals stay in compiled code.
 
     Args:
         skeleton: the figure.
@@ -152,8 +158,8 @@ class Controller:
         start: (n,) the pose to start from, at rest; the skeleton's rest by default. Projected into the limits.
         limits: whether joint limits hold.
         max_iterations: Newton steps in a tick, at most.
-        time_limit: [s] for one step. Newton steps are left out where the last ones took too long; the command is
-            inside its limits all the same.
+        time_limit: [s] for one step. Newton steps are skipped if the last ones took too long; the command stays within
+            its limits.
 
     Raises:
         GoalError: for goals that are a batch.
@@ -177,8 +183,8 @@ class Controller:
         self.problem = Problem(skeleton, goals)
         if self.problem.batch_shape:
             raise GoalError("Controller", expected="goals for one pose", got=f"a batch {self.problem.batch_shape}")
-        self.dt = _positive(dt, "dt")
-        self.time_limit = None if time_limit is None else _positive(time_limit, "time_limit")
+        self.dt = _seconds(dt, "dt")
+        self.time_limit = None if time_limit is None else _seconds(time_limit, "time_limit")
         if isinstance(max_iterations, bool) or not isinstance(max_iterations, int) or max_iterations < 1:
             raise SolverError("max_iterations", expected="a positive integer", got=repr(max_iterations))
         n = skeleton.size
@@ -186,19 +192,22 @@ class Controller:
         lower, upper = box_of(skeleton, starts, limits)
         packed = self._pack()
         state = self._state = packed.state
-        state[tick.LOWER], state[tick.UPPER] = lower, upper
+        state[speed_limits.LOWER], state[speed_limits.UPPER] = lower, upper
         speed = default_speed(skeleton) if velocity is None else limit_of(velocity, n, "velocity")
         accel = speed / RAMP if acceleration is None else limit_of(acceleration, n, "acceleration")
-        state[tick.SPEED], state[tick.ACCEL], state[speed_limits.JERK] = speed, accel, np.inf
+        state[speed_limits.SPEED], state[speed_limits.ACCEL], state[speed_limits.JERK] = speed, accel, np.inf
         if jerk is not None:
             state[speed_limits.JERK] = limit_of(jerk, n, "jerk")
-            state[tick.ACCEL] = np.minimum(accel, most_acceleration(speed, upper - lower, state[speed_limits.JERK]))
+            state[speed_limits.ACCEL] = np.minimum(
+                accel, most_acceleration(speed, upper - lower, state[speed_limits.JERK])
+            )
         self._params = packed.params
-        self._params[tick.DT], self._params[tick.COUPLED] = self.dt, self.problem.coupled
-        self._params[tick.MOST] = self._most = float(max_iterations)
-        self._params[tick.STILL] = max(STAIRS * self.dt**2, tick.SETTLED)
-        for name, value in ((tick.CALM, CALM), (tick.CALM_STILL, CALM_STILL), (tick.CALM_BEYOND, CALM_BEYOND)):
-            self._params[name] = value
+        self._params[boxed_newton.DT], self._params[boxed_newton.COUPLED] = self.dt, self.problem.coupled
+        self._params[boxed_newton.MOST] = self._most = float(max_iterations)
+        self._params[boxed_newton.STILL] = max(STAIRS * self.dt**2, boxed_newton.SETTLED)
+        self._params[boxed_newton.PART] = SMALL_PART
+        self._params[boxed_newton.CALM], self._params[boxed_newton.CALM_STILL] = calm_of(state), CALM_STILL
+        self._params[boxed_newton.CALM_BEYOND] = CALM_BEYOND
         self._cost = 0.0  # [s] of a Newton step, as measured
         self._paths: dict[int, set[int]] = {}
         self._chosen: tuple[int, ...] | None = None
@@ -214,7 +223,7 @@ class Controller:
         first = [owners.index(k) if k in owners else 0 for k in range(len(problem.goals))]
         self._ints, self._floats = pack(
             problem.figure, problem.order, problem.skeleton.order, problem.packed(), np.array([first, numbers]).T,
-            depth=problem.depth, rows=speed_limits.ROWS, params=tick.PARAMS, levels=levels if levels > 1 else 0,
+            depth=problem.depth, rows=speed_limits.ROWS, params=boxed_newton.PARAMS, levels=levels if levels > 1 else 0,
             work=problem.work_size,
         )  # fmt: skip
         packed = views(self._ints, self._floats)
@@ -222,7 +231,8 @@ class Controller:
         self._springs, self._levels = packed.springs._replace(kind=problem.kind), packed.levels
         self._answer = self._floats[: len(packed.errors) + 3 * problem.skeleton.size]
         self._asked = packed.asked[:, -1]
-        self._advance = tick.control_step.compiled  # not the entry itself, whose call is Python
+        self._advance = self._first_advance
+        self._modelled = bool(problem.choices or problem.customs)
         # label -> goal, shape of its target and where to write it, for goals whose targets are numbers
         self._slots = {
             label: (k, goal.target_shape, packed.asked[k, :count].reshape(goal.target_shape))
@@ -239,22 +249,22 @@ class Controller:
     @property
     def pose(self) -> np.ndarray:
         """The last command (n,) [rad, m]."""
-        return self._state[tick.POSE].copy()
+        return self._state[speed_limits.POSE].copy()
 
     @property
     def velocity(self) -> np.ndarray:
         """The velocity of the last command (n,) [rad/s, m/s]."""
-        return self._state[tick.VELOCITY].copy()
+        return self._state[speed_limits.VELOCITY].copy()
 
     @property
     def velocity_limits(self) -> np.ndarray:
         """The velocity limits (n,) [rad/s, m/s]."""
-        return self._state[tick.SPEED].copy()
+        return self._state[speed_limits.SPEED].copy()
 
     @property
     def acceleration_limits(self) -> np.ndarray:
         """The acceleration limits (n,) [rad/s^2, m/s^2]; a jerk limit may lower them."""
-        return self._state[tick.ACCEL].copy()
+        return self._state[speed_limits.ACCEL].copy()
 
     def reset(self, pose: Any = None, velocity: Any = None) -> None:
         """Start again from a pose (n,), the present one by default, and a velocity (n,), at rest by default.
@@ -263,15 +273,17 @@ class Controller:
         """
         state = self._state
         if pose is not None:
-            state[tick.POSE] = np.clip(starts_of(self.problem, pose)[0][0], state[tick.LOWER], state[tick.UPPER])
+            state[speed_limits.POSE] = np.clip(
+                starts_of(self.problem, pose)[0][0], state[speed_limits.LOWER], state[speed_limits.UPPER]
+            )
         start = np.zeros(self.skeleton.size) if velocity is None else np.asarray(velocity, dtype=float)
         if start.shape != (self.skeleton.size,) or not np.isfinite(start).all():
             raise SolverError("velocity", expected=f"{self.skeleton.size} finite numbers", got=repr(velocity))
-        state[tick.VELOCITY] = np.clip(start, -state[tick.SPEED], state[tick.SPEED])
+        state[speed_limits.VELOCITY] = np.clip(start, -state[speed_limits.SPEED], state[speed_limits.SPEED])
         speed_limits.make_viable(state, self.dt)
-        state[tick.ACCELERATION] = state[tick.COURSE] = state[tick.INSIDE] = 0.0
-        state[tick.WANTED] = state[tick.ORIGIN] = state[tick.POSE]
-        self._params[tick.DAMPING] = tick.FIRST_DAMPING
+        state[speed_limits.ACCELERATION] = state[speed_limits.COURSE] = state[speed_limits.INSIDE] = 0.0
+        state[speed_limits.WANTED] = state[speed_limits.ORIGIN] = state[speed_limits.POSE]
+        self._params[boxed_newton.DAMPING] = boxed_newton.FIRST_DAMPING
 
     def step(self, targets: Mapping[str, Any] | None = None) -> Step:
         """Move goals to new targets and return the next command.
@@ -286,17 +298,17 @@ class Controller:
         """
         held: tuple[str, ...] = ()
         if targets:
+            slots = self._slots
             for label, target in targets.items():
-                slot = self._slots.get(label)
-                if type(target) is not np.ndarray and hasattr(target, "as_matrix"):
+                if type(target) is not ndarray and hasattr(target, "as_matrix"):
                     target = target.as_matrix()
-                if slot is not None and type(target) is np.ndarray and target.shape == slot[1]:
-                    slot[2][...] = target
-                    self._asked[slot[0]] = NEW
+                if type(target) is ndarray and label in slots and target.shape == slots[label][1]:
+                    goal, _, place = slots[label]
+                    place[...] = target
+                    self._asked[goal] = NEW
                 elif not self._move(label, target):
                     held = (*held, label)
-        problem = self.problem
-        if problem.choices or problem.customs:
+        if self._modelled:
             self._model()
         begin = 0.0 if self.time_limit is None else time.perf_counter()
         code = self._advance(self._ints, self._floats)
@@ -308,23 +320,30 @@ class Controller:
             self._refuse(code)
         return Step(self, self._answer.copy(), held)
 
+    def _first_advance(self, ints: np.ndarray, floats: np.ndarray) -> int:
+        """Advance by one tick, compiling where necessary; later ticks call the machine code directly."""
+        compiled = tick.control_step.compiled
+        code = compiled(ints, floats)
+        self._advance = machine_code(compiled, (ints, floats))
+        return code
+
     def _refuse(self, goal: int) -> None:
-        """Raise for a target that is no rotation; no target is asked for any more."""
+        """Raise for a target that is not a rotation."""
         self._asked[:] = QUIET
         label = self.problem.labels[goal]
         self.problem.goals[goal].moved(self._slots[label][2])
 
     def enable(self, label: str, on: bool = True) -> None:
-        """Switch the goal of that label on or off: off, it pulls at nothing and decides nothing."""
+        """Enable or disable the goal with that label; a disabled goal neither pulls nor decides `ok`."""
         self.problem.enable(self._index(label), on)
         self._weigh()
 
     def _pace(self, seconds: float) -> None:
         """Choose how many Newton steps the next tick may take from what this one took."""
         assert self.time_limit is not None
-        each = seconds / (1.0 + self._params[tick.ITERATIONS])
+        each = seconds / (1.0 + self._params[boxed_newton.ITERATIONS])
         self._cost = max(each, 0.9 * self._cost)
-        self._params[tick.MOST] = min(max(np.floor(self.time_limit / self._cost) - 1.0, 1.0), self._most)
+        self._params[boxed_newton.MOST] = min(max(np.floor(self.time_limit / self._cost) - 1.0, 1.0), self._most)
 
     def _index(self, label: str) -> int:
         k = self.problem.label_index.get(label)
@@ -338,7 +357,7 @@ class Controller:
         if not _is_finite(target):
             return False
         self.problem.move(k, self.problem.goals[k].moved(target))
-        self._params[tick.MOVING] = 1.0
+        self._params[boxed_newton.MOVING] = 1.0
         self._weigh()
         return True
 
@@ -382,7 +401,7 @@ class Controller:
         A member that is chosen stays until another costs less than SWITCH of it: commands do not flicker.
         """
         problem, springs = self.problem, self._springs
-        wanted = np.ascontiguousarray(self._state[tick.WANTED])
+        wanted = np.ascontiguousarray(self._state[speed_limits.WANTED])
         customs = [(energy, part) for energy, part in problem.customs if springs.constants[part.start, ROBUST] >= 0.0]
         for (energy, part), at in zip(
             customs, place_vectors(problem.skeleton, wanted, [energy for energy, _ in customs]), strict=True
@@ -436,20 +455,35 @@ def most_acceleration(speed: np.ndarray, span: np.ndarray, jerk: np.ndarray) -> 
     return 0.7 * np.minimum(np.cbrt(1.5 * span) * np.cbrt(jerk) ** 2, np.sqrt(2.0 * jerk * speed))
 
 
+def calm_of(state: np.ndarray) -> float:
+    """Return the resistance to motion [s] where goals need more speed than the limits allow.
+
+    Joints that take long to reach full speed need more: they lag, and cannot stop at once.
+    """
+    moving = np.isfinite(state[speed_limits.SPEED])
+    ramps = state[speed_limits.SPEED, moving] / state[speed_limits.ACCEL, moving]  # [s]
+    return float(np.clip(CALM * (ramps.max(initial=0.0) / RAMP) ** 2, CALM_QUICK, CALMEST))
+
+
 def limit_of(value: Any, n: int, what: str) -> np.ndarray:
     """Return limits (n,), positive, infinity allowed, given as a number or (n,); raises SolverError."""
     try:
         out = np.broadcast_to(np.asarray(value, dtype=float), (n,))
     except (TypeError, ValueError):
         raise SolverError(what, expected=f"a positive number or {n} of them", got=repr(value)) from None
-    if not (out > 0.0).all():
-        raise SolverError(what, expected="positive numbers", got=repr(value))
+    if not (out >= LEAST_LIMIT).all():
+        raise SolverError(what, expected=f"positive numbers, at least {LEAST_LIMIT:g}", got=repr(value))
     return out
 
 
-def _positive(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 < float(value) < np.inf:
-        raise SolverError(what, expected="a positive number of seconds", got=repr(value))
+def _seconds(value: Any, what: str) -> float:
+    shortest, longest = SECONDS
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float, np.number))
+        or not shortest <= float(value) <= longest
+    ):
+        raise SolverError(what, expected=f"{shortest:g} to {longest:g} seconds", got=repr(value))
     return float(value)
 
 

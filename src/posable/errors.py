@@ -1,4 +1,4 @@
-"""Errors with their data: each says what was expected, what was found and what was probably meant."""
+"""Exceptions that state what was expected, what was found and what was probably meant, in words and as attributes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SkeletonError(PosableError):
 
 
 class _InvalidArgument(PosableError):
-    """An invalid argument: which one, what was expected, what was got."""
+    """An invalid argument: which one, what was expected, and the value given."""
 
     def __init__(self, message: str = "", *, expected: str = "", got: object = None):
         self.message = message
@@ -60,11 +60,11 @@ class GoalError(_InvalidArgument):
 
 
 class SolverError(_InvalidArgument):
-    """A solver called wrongly: `message`, `expected`, `got`. A pose that is not reached is a result, not an error."""
+    """A solver called wrongly: `message`, `expected`, `got`. An unreached goal is a result, not an error."""
 
 
 class FormatError(PosableError):
-    """A file that cannot be read or written, and where: `path`, `line` and `column` from 1, `offset` in bytes."""
+    """A file that cannot be read or written: `path`, `line` and `column` (from 1), `offset` in bytes, reason."""
 
     def __init__(
         self,
@@ -106,6 +106,9 @@ class MissingFile(FormatError, FileNotFoundError):
     __str__ = FormatError.__str__
 
 
+MOST_LISTED = 24  # choices in a message; the exception has all of them
+
+
 class UnknownName(PosableError):
     """An unknown name: its `kind`, the `name`, the `choices` and the closest `suggestion`, or None."""
 
@@ -117,8 +120,11 @@ class UnknownName(PosableError):
         super().__init__(kind, name, self.choices)
 
     def __str__(self) -> str:
-        listed = ", ".join(self.choices) if self.choices else "none"
-        return f"unknown {self.kind} {self.name!r}{did_you_mean(self.name, self.choices)}; choices: {listed}"
+        hint = did_you_mean(self.name, self.choices)
+        listed = ", ".join(self.choices[:MOST_LISTED]) if self.choices else "none"
+        if len(self.choices) > MOST_LISTED:
+            listed += f" and {len(self.choices) - MOST_LISTED} more"
+        return f"unknown {self.kind} {self.name!r}{hint}{' Choices' if hint else '; choices'}: {listed}"
 
 
 def _closest(name: object, choices: Iterable[str]) -> str | None:

@@ -260,7 +260,7 @@ def _mirrored_motion(motion: JointMotion) -> JointMotion:
 
 
 def _mirrored_signs(motion: JointMotion) -> np.ndarray:
-    """Return the sign (k,) of each angle in the mirror image: minus about y and z, for these axes are kept."""
+    """Return the sign (k,) of each angle in the mirror image: minus about y and z, because these axes are kept."""
     if isinstance(motion, Revolute):
         return np.ones(1)
     return np.array([1.0 if dof.axis == 0 else -1.0 for dof in motion.dofs])
@@ -398,7 +398,7 @@ def _spider_leg(leg: int, outward: np.ndarray) -> list[Joint]:
     ]  # fmt: skip
 
 
-# joint: its parent, its offset from there [m], and where it is the last of its branch, the end site's from it.
+# joint: its parent, its offset from there [m], and, for the last joint of a branch, the offset of its end site.
 TREE = (
     ("joint1", "root", (0.0, 0.4, 0.0), None),
     ("joint2", "joint1", (0.1, 0.4, 0.1), None),

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from posable._layers import Layer, summed_to
+from posable._differentiable import Layer, summed_to
 from posable.goals.base import Goal
 from posable.model.skeleton import Skeleton
 
@@ -42,7 +42,7 @@ def solve(
         Poses (..., n) [rad, m]. Reverse-mode gradients are exact on the limits that hold; NaN for a pose that has none.
 
     Raises:
-        PosableError: for unknown names and for goals that are no springs.
+        PosableError: for unknown names and for goals that are not springs.
     """
     shapes = dict(offsets or {})
     layer = Layer(skeleton, goals, tuple(targets), tuple(shapes), options)

@@ -44,7 +44,7 @@ def draw(
     """
     canvas = _canvas((6.4, 6.4))
     axes = canvas.add_subplot(projection="3d", computed_zorder=True)
-    up = "xyz".index(skeleton.up or "z")
+    up = skeleton.up_axis
     turn = [(up + 1) % 3, (up + 2) % 3, up]  # a right-handed order of the axes with up last
     points = []
     if ghost is not None:

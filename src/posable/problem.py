@@ -141,7 +141,7 @@ class Problem:
             if goal.device_array is not None and not on_gpu:
                 raise goal.on_a_gpu()
             try:
-                members = self._take(goal)
+                members = self._register(goal)
             except UnknownName as error:
                 raise UnknownInGoal(goal, error) from None
             plain = plain and (goal.plain or goal.is_posture) and goal.priority == self._goals[0].priority
@@ -167,11 +167,11 @@ class Problem:
         out = object.__new__(Problem)
         out.__dict__.update(self.__dict__)
         out.batch_shape = ()
-        out._targets = self._still.copy() if self.streams_targets else self.targets[:1].copy()
+        out._targets = self._template_targets.copy() if self.streams_targets else self.targets[:1].copy()
         return out
 
     def _keep_template(self, key: Any) -> None:
-        """Keep everything but the targets for further problems whose goals differ in nothing else."""
+        """Keep everything but the targets for further problems whose goals differ only in their targets."""
         _ = self.first_rows, self.work_size, self.labels  # once, not for each problem
         if len(_TEMPLATES) >= MOST_TEMPLATES:
             _TEMPLATES.clear()
@@ -196,7 +196,7 @@ class Problem:
             for row, goal in zip(self.first_rows, goals, strict=True):
                 take_targets(goal.target.reshape(1, -1), targets, row)
             return
-        self._still, self._targets = self.targets, None
+        self._template_targets, self._targets = self.targets, None
 
     def target_values(self) -> list[np.ndarray]:
         """Return the numeric targets (t, k) of each goal of a batch."""
@@ -230,11 +230,12 @@ class Problem:
 
     def _packed_targets(self) -> np.ndarray:
         """Pack the goals' targets on every core."""
-        still, size, rows, values = self._still, math.prod(self.batch_shape), self.first_rows, self.target_values()
-        targets = np.empty((size, *still.shape[1:]))
+        template, rows, values = self._template_targets, self.first_rows, self.target_values()
+        size = math.prod(self.batch_shape)
+        targets = np.empty((size, *template.shape[1:]))
 
         def work(piece: slice) -> None:
-            targets[piece] = still
+            targets[piece] = template
             for row, value in zip(rows, values, strict=True):
                 take_targets(value[piece], targets[piece], row)
 
@@ -251,6 +252,11 @@ class Problem:
             self._goals, self._moved = tuple(goals), {}
         return self._goals
 
+    @property
+    def given_goals(self) -> tuple[Goal, ...]:
+        """The goals as they are now, without the couplings and closed loops of the figure, which come last."""
+        return self.goals[: len(self._goals) - len(self.skeleton.couplings) - len(self.skeleton.loops)]
+
     @cached_property
     def first_rows(self) -> tuple[int, ...]:
         """The first spring of each goal; -1 where it has none."""
@@ -259,15 +265,15 @@ class Problem:
             rows[self.owners[k]] = k
         return tuple(rows)
 
-    def _take(self, goal: Goal) -> list[Spring]:
+    def _register(self, goal: Goal) -> list[Spring]:
         """Return the springs of a goal, and record its choices and pulls."""
         if goal.is_choice:
-            return self._take_choice(goal)
+            return self._choice_springs(goal)
         if goal.is_posture:
-            self._take_pulls(goal)
-        return self._carried(goal, len(self.springs))
+            self._add_posture(goal)
+        return self._springs_of(goal, len(self.springs))
 
-    def _carried(self, goal: Goal, first: int) -> list[Spring]:
+    def _springs_of(self, goal: Goal, first: int) -> list[Spring]:
         """Return the springs of a goal, from number `first` on, and keep its energy in Python where it has one."""
         energy = goal.python_energy(self.skeleton)
         if energy is None:
@@ -276,7 +282,7 @@ class Problem:
         self.customs.append((energy, slice(first + len(energy.measured), first + len(out))))
         return out
 
-    def _take_pulls(self, goal: Any) -> None:
+    def _add_posture(self, goal: Any) -> None:
         """Add the springs of a posture on the degrees of freedom to those that are there."""
         from posable.goals.joint import joined_pulls
 
@@ -284,13 +290,13 @@ class Problem:
         self.pull, self.home = joined_pulls(self.pull, self.home, pull, home)
         self.soft = True
 
-    def _take_choice(self, goal: Any) -> list[Spring]:
+    def _choice_springs(self, goal: Any) -> list[Spring]:
         """Return the springs of all members, and record which member each belongs to."""
         out: list[Spring] = []
         parts = []
         for member in goal.members:
             first = len(self.springs) + len(out)
-            out += self._carried(member, first)
+            out += self._springs_of(member, first)
             parts.append(slice(first, len(self.springs) + len(out)))
         self.choices.append((goal, parts))
         if np.prod([len(parts) for _, parts in self.choices]) > COMBINATIONS:
@@ -319,14 +325,15 @@ class Problem:
 
     def _figure_with_solids(self, skeleton: Skeleton) -> Figure:
         """Return the figure with its collision shapes, and set the rows of each COLLISION spring."""
-        mine = [k for k, spring in enumerate(self.springs) if spring.kind == COLLISION_SPRING]
-        if not mine:
+        colliding = [k for k, spring in enumerate(self.springs) if spring.kind == COLLISION_SPRING]
+        if not colliding:
             return skeleton.figure
-        from posable.model.collision import joined_tables
+        from posable.model.collision import coupled_by_contacts, joined_tables
 
-        every = [self.goals[self.owners[k]].tables(skeleton) for k in mine]  # type: ignore[attr-defined]
-        figure, spans = joined_tables(skeleton, tuple(every))
-        for k, span in zip(mine, spans, strict=True):
+        every = tuple(self.goals[self.owners[k]].tables(skeleton) for k in colliding)  # type: ignore[attr-defined]  # NoCollision
+        figure, spans = joined_tables(skeleton, every)
+        self._contact_groups = coupled_by_contacts(skeleton, every)
+        for k, span in zip(colliding, spans, strict=True):
             self.springs[k].constants[POINT : POINT + 2] = span
         return figure
 
@@ -417,8 +424,7 @@ class Problem:
             if spring.kind == COUPLING_SPRING:
                 groups.append((int(self.constants[0, k, FOLLOWER]), int(self.constants[0, k, LEADER])))
             elif spring.kind == COLLISION_SPRING:
-                touching = [(int(one), int(two)) for one, two, _, _ in self.figure.touch if two >= 0]
-                groups += [coupled_dofs(self.skeleton, one, two) for one, two in touching]
+                groups += self._contact_groups
             elif spring.other >= 0:
                 groups.append(coupled_dofs(self.skeleton, spring.body, spring.other))
         return tuple(dict.fromkeys(groups))
@@ -467,7 +473,7 @@ class Problem:
         """Return whether a spring's error is in pixels."""
         return self.kind[spring, SPRING] == PIXEL_SPRING
 
-    # ----------------------------------------------------------------------------------------- changes without packing
+    # --- Changes without packing ---
 
     def copy(self) -> Problem:
         """Return an independent problem with the same figure and current goals."""
@@ -520,27 +526,27 @@ class Problem:
             self.constants[off, k, ROBUST] = OFF
         self._goals = (*self.goals[:goal], moved, *self.goals[goal + 1 :])
         if moved.is_posture:
-            self._add_pulls()
+            self._sum_postures()
 
-    def _add_pulls(self) -> None:
+    def _sum_postures(self) -> None:
         """Add up the postures that are enabled."""
         self.pull, self.home = np.zeros(self.skeleton.size), np.zeros(self.skeleton.size)
         self._kept = {}
         for k, goal in enumerate(self.goals):
             if goal.is_posture and k not in self.off:
-                self._take_pulls(goal)
+                self._add_posture(goal)
 
     def enable(self, goal: int, on: bool = True) -> None:
         """Enable or disable a goal. A disabled goal has no energy, no force and no error."""
         self.off = self.off - {goal} if on else self.off | {goal}
         if self._goals[goal].is_posture:
-            self._add_pulls()
+            self._sum_postures()
         self.constants = self.constants.copy()  # others may share them
         for k, owner in enumerate(self.owners):
             if owner == goal:
                 self.constants[:, k, ROBUST] = self.springs[k].constants[..., ROBUST].max() if on else OFF
 
-    # ------------------------------------------------------------------------------------------------------ choices
+    # --- Choices ---
 
     def combinations(self) -> list[tuple[int, ...]]:
         """Return every choice of members of the AnyOf goals; one empty choice if there are none."""
@@ -556,7 +562,7 @@ class Problem:
                     robust = self.springs[k].constants[..., ROBUST].max()
                     constants[..., k, ROBUST] = robust if member == chosen else OFF
 
-    # ------------------------------------------------------------------------------------------------ what it is worth
+    # --- Evaluation ---
 
     def evaluate(
         self, pose: Any, *, exact: bool = True, member: int = 0
@@ -584,12 +590,12 @@ class Problem:
                     values.append((part.start, value))
                     if (error := energy.error(at)) is not None:
                         true_errors.append((part.start, error))
-        settled = all(
+        decided = all(
             sum(constants[part.start, ROBUST] >= 0.0 for part in parts if part.stop > part.start) <= 1
             for _, parts in self.choices
         )
         answers = []
-        for combination in [()] if settled else self.combinations():
+        for combination in [()] if decided else self.combinations():
             chosen = constants.copy()
             self.choose(chosen, combination) if combination else None
             on = {k for k, _ in values if chosen[k, ROBUST] >= 0.0}
@@ -611,28 +617,28 @@ class Problem:
         )  # fmt: skip
         return total, gradient, hessian, errors
 
-    def _each(self, pose: Any, pick: Any) -> Any:
-        """Return pick(pose, member) for one pose, or for poses with leading axes against the targets' own."""
+    def _map_poses(self, pose: Any, function: Any) -> Any:
+        """Return function(pose, member) for one pose, or for poses with leading axes against the targets' own."""
         poses = as_poses(self.skeleton, pose)
         if poses.ndim == 1 and not self.batch_shape:
-            return pick(poses, 0)
+            return function(poses, 0)
         shape = np.broadcast_shapes(poses.shape[:-1], self.batch_shape)
         flat = np.broadcast_to(poses, (*shape, self.skeleton.size)).reshape(-1, self.skeleton.size)
         members = np.broadcast_to(np.arange(int(np.prod(self.batch_shape))).reshape(self.batch_shape), shape).ravel()
-        every = np.array([pick(theta, int(member)) for theta, member in zip(flat, members, strict=True)])
+        every = np.array([function(theta, int(member)) for theta, member in zip(flat, members, strict=True)])
         return every.reshape(*shape, *every.shape[1:])
 
     def energy(self, pose: Any) -> Any:
         """Return the energy at a pose (n,), a float, or at poses (..., n), an array: the sum over the goals."""
-        return self._each(pose, lambda theta, member: self.evaluate(theta, member=member)[0])
+        return self._map_poses(pose, lambda theta, member: self.evaluate(theta, member=member)[0])
 
     def gradient(self, pose: Any) -> np.ndarray:
         """Return the gradient (..., n) of the energy at poses (..., n)."""
-        return self._each(pose, lambda theta, member: self.evaluate(theta, member=member)[1])
+        return self._map_poses(pose, lambda theta, member: self.evaluate(theta, member=member)[1])
 
     def errors(self, pose: Any) -> dict[str, Any]:
         """Return how far each goal is from its target [m, rad] at poses (..., n), by label."""
-        values = self._each(pose, lambda theta, member: self.evaluate(theta, member=member)[3])
+        values = self._map_poses(pose, lambda theta, member: self.evaluate(theta, member=member)[3])
         out = {name: values[..., springs].max(axis=-1) for name, springs in self.error_groups.items()}
         return {name: float(value) if np.ndim(value) == 0 else value for name, value in out.items()}
 
@@ -645,9 +651,11 @@ class Problem:
         if kind not in ("exact", "gauss-newton"):
             raise GoalError("hessian: kind", expected="'exact' or 'gauss-newton'", got=repr(kind))
         if method == "gathered":
-            return self._each(pose, lambda theta, member: self.evaluate(theta, exact=kind == "exact", member=member)[2])
+            return self._map_poses(
+                pose, lambda theta, member: self.evaluate(theta, exact=kind == "exact", member=member)[2]
+            )
         if method == "direct":
-            return self._each(pose, lambda theta, member: self._direct(theta, kind == "exact", member))
+            return self._map_poses(pose, lambda theta, member: self._direct(theta, kind == "exact", member))
         raise GoalError("hessian: method", expected="'gathered' or 'direct'", got=repr(method))
 
     def _direct(self, pose: np.ndarray, exact: bool, member: int) -> np.ndarray:
@@ -671,7 +679,8 @@ class Problem:
     def residuals(self, pose: Any, *, jacobian: bool = False, vectors: bool = False) -> Any:
         """Return the stacked residuals (m,) at a pose (n,), or (residuals, Jacobian (m, n)): the energy is 1/2 r'r.
 
-        vectors: an orientation as the rotation vector of its error (3 rows), not as three axes (9 rows).
+        vectors: an orientation as the rotation vector of its error (3 rows, whose rows of the Jacobian are those of
+            the angular velocity), not as three axes (9 rows).
         """
         if self.customs or self.choices:
             raise GoalError(
@@ -701,10 +710,10 @@ class Problem:
 
     def check_derivatives(self, pose: Any, *, step: float = 1e-3) -> DerivativeCheck:
         """Compare gradient and exact Hessian at a pose (n,) with differences of the energy and of the gradient."""
-        from posable.goals.energy import DerivativeCheck, differences, relative_gap
+        from posable.goals.energy import DerivativeCheck, first_differences, relative_gap
 
         theta = as_poses(self.skeleton, pose).reshape(self.skeleton.size)
         _, gradient, hessian, _ = self.evaluate(theta)
-        slope = differences(lambda x: np.array(self.evaluate(x)[0]), theta, step)
-        curve = differences(lambda x: self.evaluate(x)[1], theta, step)
+        slope = first_differences(lambda x: self.evaluate(x)[0], theta, 0.5 * step)
+        curve = first_differences(lambda x: self.evaluate(x)[1], theta, 0.5 * step)
         return DerivativeCheck(relative_gap(gradient, slope), relative_gap(hessian, curve))

@@ -1,6 +1,6 @@
-"""Things by name: the only plug-in mechanism. Solvers, goals, formats and figures each keep one `Registry`.
+"""Lookup by name, and the only plug-in mechanism: solvers, goals, formats and figures each have one `Registry`.
 
-Other packages add to a registry through the entry points of its group, without being imported until they are used.
+Other packages add entries through the entry points of its group; they are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Registry:
         SOLVERS.get("newton")
 
     Args:
-        kind: What the things are, for messages: "solver".
-        group: The group of entry points by which other packages add theirs: "posable.solvers".
-        taken: A module whose `__all__` no other package may add to the registry.
+        kind: What the objects are, for messages: "solver".
+        group: The group of entry points through which other packages add theirs: "posable.solvers".
+        taken: A module whose `__all__` lists names that other packages may not use.
     """
 
     def __init__(self, kind: str, group: str | None = None, taken: str | None = None):
@@ -40,7 +40,7 @@ class Registry:
         self.taken = taken
         self._entries: dict[str, Any] = {}
         self._homes: dict[str, str] = {}
-        self._packages: dict[str, str] = {}  # of the names that other packages have added
+        self._packages: dict[str, str] = {}  # by name, of entries added by other packages
         self._discovered = group is None
 
     def register(self, name: str) -> Callable[[T], T]:
@@ -71,7 +71,7 @@ class Registry:
         """Return the object registered as `name`.
 
         Raises:
-            UnknownName: With the choices and the closest of them.
+            UnknownName: There is no such name.
         """
         if name in self._entries:
             return self._entries[name]
@@ -95,7 +95,7 @@ class Registry:
         return thing
 
     def available(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, Any]]:
-        """Yield names, by default all, with their things; one of a package that cannot be imported is a warning."""
+        """Yield names, by default all, with their objects; a plug-in that cannot be imported causes a warning."""
         for name in self.names() if names is None else names:
             try:
                 yield name, self.get(name)
@@ -111,11 +111,11 @@ class Registry:
         return tuple(dict.fromkeys((*self._homes, *self._entries)))
 
     def _discover(self) -> None:
-        """Enter, once, what installed packages have added under the entry points of the group."""
+        """Add the entry points of installed packages, once."""
         if self._discovered:
             return
         self._discovered = True
-        from importlib.metadata import entry_points  # takes longer to import than all of this package
+        from importlib.metadata import entry_points  # imported late: it takes longer than the rest of this package
 
         ours = import_module(self.taken).__all__ if self.taken else ()
         for point in entry_points(group=self.group or ""):
@@ -123,7 +123,7 @@ class Registry:
             if point.name in self._entries or point.name in self._homes or point.name in ours:
                 if self._homes.get(point.name) != point.value:  # the same package may be on the path twice
                     warnings.warn(
-                        f"the package {package!r} adds the {self.kind} {point.name!r}, which there is already: ignored",
+                        f"the package {package!r} adds the {self.kind} {point.name!r}, which already exists: ignored",
                         PosableWarning,
                         stacklevel=3,
                     )

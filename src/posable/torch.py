@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from posable._layers import Layer, summed_to
+from posable._differentiable import Layer, summed_to
 from posable.errors import PosableWarning, SolverError
 from posable.goals.base import Goal
 from posable.model.skeleton import Skeleton
@@ -59,7 +59,7 @@ class _SolveOnDevice(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[Any, ...]:
-        from posable.gpu.layer import adjoint, columns
+        from posable.gpu.differentiable import adjoint, columns
 
         layer, solved = ctx.layer, ctx.solved
         rows = slopes[0].detach().double().reshape(solved.poses.shape).contiguous()
@@ -96,17 +96,17 @@ def solve(
         NaN for a pose that has no derivative.
 
     Raises:
-        PosableError: for unknown names and for goals that are no springs.
+        PosableError: for unknown names and for goals that are not springs.
 
     Note:
         Targets that are all on one NVIDIA GPU are solved and differentiated there, without a copy to the host; goals
-        and options that the GPU does not serve, and offsets, are solved on the CPU with a warning.
+        and options that the GPU does not support, and offsets, are solved on the CPU with a warning.
     """
     shapes = dict(offsets or {})
-    layer = Layer(skeleton, goals, tuple(targets), tuple(shapes), options)  # PyTorch's `apply` has no return type
+    layer = Layer(skeleton, goals, tuple(targets), tuple(shapes), options)
     if targets and all(target.is_cuda for target in targets.values()):
         try:
-            return _SolveOnDevice.apply(layer, *targets.values())  # type: ignore[no-any-return]
+            return _SolveOnDevice.apply(layer, *targets.values())  # type: ignore[no-any-return]  # untyped in PyTorch
         except SolverError as reason:
             warnings.warn(f"solved on the CPU: {reason}", PosableWarning, stacklevel=2)
-    return _Solve.apply(layer, len(targets), *targets.values(), *shapes.values())  # type: ignore[no-any-return]
+    return _Solve.apply(layer, len(targets), *targets.values(), *shapes.values())  # type: ignore[no-any-return]  # untyped in PyTorch

@@ -24,7 +24,7 @@ def test_limb_is_spherical_revolute_spherical():
 
 
 def test_planar_arm_is_parent_linkagess():
-    # seed 002, figure 5.20: links 15, 10, 5 at (pi/8, pi/4, pi/4)
+    # Parent, Kinematic Linkages, figure 5.20: links 15, 10, 5 at (pi/8, pi/4, pi/4)
     arm = ps.figures.planar_arm()
     angles = np.array([np.pi / 8, np.pi / 4, np.pi / 4])
     total = np.cumsum(angles)

@@ -1,7 +1,7 @@
 """Solving as a differentiable layer: poses from targets, and gradients of a loss from the poses back to the targets.
 
 Shared by `posable.torch` and `posable.jax`; arrays in and out. The backward pass is the adjoint of the implicit
-derivative: one factorisation of the exact Hessian per pose, whatever the number of targets (engine/sensitivity.py).
+derivative: one factorisation of the exact Hessian per pose, for any number of targets (engine/sensitivity.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from posable.problem import Problem
 from posable.solvers.base import SolveOptions
 
 if TYPE_CHECKING:
-    from posable.gpu.layer import DeviceForwardState
+    from posable.gpu.differentiable import DeviceForwardState
 
 CHUNK = 256  # problems per thread and chunk
 REFINED = 40  # Newton steps that refine a pose to its minimum
@@ -49,7 +49,7 @@ class ForwardState:
 
 
 class Layer:
-    """A figure and goals, some of whose targets and offsets are given anew at each call.
+    """A figure and goals, some of whose targets and offsets are arguments of each call.
 
     Args:
         skeleton: The figure.
@@ -112,7 +112,7 @@ class Layer:
             constants, rows = piece_of(problem.constants, piece), piece_of(problem.targets, piece)
             refine_batch(
                 problem.figure, problem.order, problem.kind, constants, rows, problem.pull, problem.home, lower, upper,
-                poses[piece], np.empty(problem.work_size), problem.depth, int(problem.coupled), REFINED,
+                poses[piece], np.empty(problem.work_size), problem.depth, REFINED,
             )  # fmt: skip
 
         run_chunks(work, len(poses), CHUNK, request.threads)
@@ -124,7 +124,7 @@ class Layer:
         Raises:
             SolverError: The GPU does not support these goals or options, or offsets, which are summed on the CPU.
         """
-        from posable.gpu.layer import polished
+        from posable.gpu.differentiable import polished
 
         if self.offsets:
             raise SolverError("device 'cuda'", expected="targets alone", got="offsets: they run on the CPU")
@@ -159,7 +159,7 @@ class Layer:
             constants, rows = piece_of(problem.constants, piece).copy(), piece_of(problem.targets, piece).copy()
             adjoint_batch(
                 figure, problem.order, problem.kind, constants, rows, problem.pull, problem.home, lower, upper,
-                poses[piece], np.empty(problem.work_size), problem.depth, int(problem.coupled), adjoints[piece], moving,
+                poses[piece], np.empty(problem.work_size), problem.depth, adjoints[piece], moving,
                 shaped, pinned, by_target[piece], by_rest[piece], by_point[piece], codes[piece],
             )  # fmt: skip
 

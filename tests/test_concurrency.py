@@ -1,4 +1,4 @@
-"""Bad days in one process: a fork after a solve, eight threads at once, Control-C; the same bits all the while."""
+"""Forks, threads and Control-C in one process: results stay bitwise identical."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""What `solve` and `Session` do once, share, refuse and obey: packed constants, magnitudes, time limits, Control-C."""
+"""`solve` and `Session`: shared packed constants, rejected magnitudes, time limits, Control-C."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ def test_a_wrong_target_moves_none(panda):
 
 
 @pytest.mark.parametrize("wrong", [np.full((4, 4), np.nan), 2.0 * np.eye(4), np.diag([1.0, 1.0, -1.0, 1.0])])
-def test_a_move_to_what_is_no_transform_is_refused(panda, wrong):
+def test_a_move_to_what_is_not_a_transform_is_refused(panda, wrong):
     session = ps.Session(panda, g.Pose("tcp", np.eye(4)))
     with pytest.raises(GoalError):
         session.move("tcp", wrong)
@@ -128,6 +128,9 @@ def test_a_bad_target_in_a_batch_is_found(panda):
         lambda: g.Position("tcp", (1e155, 0.0, 0.0)),
         lambda: g.Position("tcp", np.full((3, 3), 2.0 * LARGEST)),
         lambda: g.Position("tcp", (0.0, 0.0, 0.0), weight=1e300),
+        lambda: g.Position("tcp", (0.0, 0.0, 0.0), weight=(1.7e308, 0.0, 1.0)),
+        lambda: g.Position("tcp", (0.0, 0.0, 0.0), weight=1e200 * np.eye(3)),
+        lambda: g.Weighted([g.Position("tcp", (0.0, 0.0, 0.0))], 1e200 * np.eye(3)),
         lambda: g.Position("tcp", (0.0, 0.0, 0.0), robust=1e300),
         lambda: g.Coupling("panda_joint1", "panda_joint2", ratio=1e300),
         lambda: g.Avoid("hand", g.Sphere((1e200, 0.0, 0.0), 0.1)),
@@ -136,6 +139,12 @@ def test_a_bad_target_in_a_batch_is_found(panda):
 def test_numbers_that_would_overflow_are_refused_with_their_range(make):
     with pytest.raises(GoalError, match=r"1e\+30"):
         make()
+
+
+def test_an_energy_that_would_overflow_is_refused(panda):
+    steep = g.Custom(lambda points, directions: 1e308 * points["tcp"][0], points=["tcp"])
+    with pytest.raises(GoalError, match=r"1e\+60"):
+        ps.solve(panda, steep)
 
 
 def test_a_start_that_would_overflow_is_refused(panda):
@@ -189,6 +198,79 @@ def test_a_choice_obeys_its_time_limit(panda):
     assert time.perf_counter() - begin < 1.5
 
 
+LIMIT, LATE = 0.1, 0.6  # [s] of processor time, which a busy machine does not lengthen; seconds without the checks
+
+
+def processor_time(call):
+    begin = time.process_time()
+    result = call()
+    return result, time.process_time() - begin
+
+
+def out_of_time_inside_the_limits(result, skeleton):
+    assert np.any(np.asarray(result.status) == ps.Status.OUT_OF_TIME)
+    assert np.isfinite(result.pose).all()
+    assert ((result.pose >= skeleton.lower) & (result.pose <= skeleton.upper)).all()
+    assert all(np.isfinite(errors).all() for errors in result.errors.values())
+
+
+@pytest.mark.parametrize("record", [False, True])
+@pytest.mark.parametrize("solver", ["trust-region", "sqp", "rate", "bfgs"])
+def test_a_step_on_many_dofs_obeys_the_time_limit(solver, record):
+    """The eigenvalues of one step of the trust region take seconds."""
+    arm = ps.figures.planar_arm([0.01] * 500)
+    goal = g.Position("tip", (2.0, -2.0, 0.0))
+    start = np.random.default_rng(0).uniform(-0.1, 0.1, arm.size)
+    ps.solve(arm, goal, solver=solver, start=start, max_iterations=1, record=record, time_limit=20.0)
+    options = {"solver": solver, "start": start, "time_limit": LIMIT, "restarts": 1000, "record": record}
+    result, seconds = processor_time(lambda: ps.solve(arm, goal, **options))
+    assert seconds < LIMIT + LATE
+    if not result.ok:
+        out_of_time_inside_the_limits(result, arm)
+
+
+def test_an_endless_time_limit_is_none():
+    arm = ps.figures.planar_arm([0.1] * 80)
+    goal = g.Position("tip", (3.0, 3.0, 0.0))
+    options = {"solver": "trust-region", "max_iterations": 3}
+    pose = ps.solve(arm, goal, **options).pose
+    assert np.array_equal(ps.solve(arm, goal, time_limit=np.inf, **options).pose, pose)
+
+
+def levels(points):
+    return [g.Position("tcp", points), g.Posture(priority=1), g.Position("panda_joint4", points, priority=2)]
+
+
+def choices(points):
+    return [g.AnyOf([g.Position("tcp", points + 0.3 * k) for k in range(4)])]
+
+
+def models(points):
+    points = points[:1000]  # the errors of every answer call the energy
+    return [g.Custom(lambda p, d: p["panda_joint4"][2] ** 2, points=["panda_joint4"]), g.Position("tcp", points)]
+
+
+@pytest.mark.parametrize("solver", ["newton", "sqp"])
+@pytest.mark.parametrize("goals", [levels, choices, models])
+def test_a_batch_that_takes_several_runs_obeys_its_time_limit(panda, goals, solver):
+    points = np.random.default_rng(0).uniform(-0.8, 0.8, (10_000, 3))
+    ps.solve(panda, goals(points[:3]), solver=solver, time_limit=10.0)
+    options = {"solver": solver, "time_limit": LIMIT, "restarts": 5, "threads": 1}
+    result, seconds = processor_time(lambda: ps.solve(panda, goals(points), **options))
+    assert seconds < LIMIT + LATE
+    out_of_time_inside_the_limits(result, panda)
+
+
+def test_a_batch_of_people_and_their_random_starts_obey_the_time_limit():
+    human = ps.figures.human()
+    points = np.random.default_rng(0).uniform(-0.8, 0.8, (20_000, 3))
+    ps.solve(human, g.Position("hand.R", points[:3]), restarts="auto", time_limit=10.0)
+    options = {"time_limit": LIMIT, "restarts": "auto", "threads": 1}
+    result, seconds = processor_time(lambda: ps.solve(human, g.Position("hand.R", points), **options))
+    assert seconds < LIMIT + LATE
+    out_of_time_inside_the_limits(result, human)
+
+
 def test_in_slices_the_answer_has_the_same_bits(panda):
     goal = g.Pose("tcp", transforms(panda, 30, seed=3))
     whole = ps.solve(panda, goal, restarts=5)
@@ -205,14 +287,32 @@ panda = ps.figures.panda()
 far = np.tile((3.0, 0.0, 0.0), (COUNT, 1))
 ps.solve(panda, ps.goals.Position("tcp", far[:20]), max_iterations=3)
 print("ready", flush=True)
-ps.solve(panda, ps.goals.Position("tcp", far), restarts=10**7)
+ps.solve(panda, ps.goals.Position("tcp", far), restarts=RESTARTS)
+"""
+
+FOREVER_WITH_MANY_DOFS = """
+import signal
+import posable as ps
+signal.signal(signal.SIGINT, signal.default_int_handler)
+arm, goal = ps.figures.planar_arm([0.01] * 300), ps.goals.Position("tip", (-2.0, 2.0, 0.0))
+ps.solve(arm, goal, solver="trust-region", max_iterations=1)
+print("ready", flush=True)
+while True:
+    ps.solve(arm, goal, solver="trust-region")
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
-@pytest.mark.parametrize("count", [1, 200])
-def test_control_c_ends_a_solve(count):
-    script = FOREVER.replace("COUNT", str(count))
+@pytest.mark.parametrize(
+    "script",
+    [
+        FOREVER.replace("COUNT", count).replace("RESTARTS", restarts)
+        for count, restarts in (("1", "10**7"), ("200", "10**7"), ("100_000", "50"))
+    ]
+    + [FOREVER_WITH_MANY_DOFS],
+    ids=["one", "some", "many", "many dofs"],
+)
+def test_control_c_ends_a_solve(script):
     running = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
     )
