@@ -19,9 +19,13 @@ def main() -> int:
     if sys.argv[1:2] == ["gate"]:
         return gate.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure subjects and write their pages.")
-    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help="all without any; or `list`, or `gate`")
-    parser.add_argument("--quick", action="store_true", help="few repeats, into build/results unless --out says where")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where pages go (docs/results)")
+    parser.add_argument(
+        "subjects", nargs="*", metavar="SUBJECT", help="subjects to run (default: all); or `list`, or `gate`"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="few repeats; writes to build/results unless --out is given"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: docs/results)")
     args = parser.parse_args()
     if args.subjects == ["list"]:
         print_list()

@@ -1,4 +1,4 @@
-"""A scripted afternoon in the studio: two people at two pages of a real browser pose three figures.
+"""A long scripted session in the studio: two users at two pages of a real browser pose three figures.
 
     python -m benchmarks.afternoon [--minutes 2] [--log rounds.jsonl]
     python -m benchmarks.afternoon --first-drag     # how long from the command to the first drag
@@ -32,7 +32,7 @@ FIGURES = ("human", "panda", WALK)
 COUNTED = ("rounds", "drags", "drags at once", "missed presses", "keys", "undone", "saves", "opens", "reconnects")
 BY_BOTH = "reconnects in a drag"
 MINUTES = 60
-HAND = (545, 392)  # [pixels] where the right hand of the human is on a page of 1280 x 800
+HAND = (544, 420)  # [pixels] where the right hand of the human is on a page of 1280 x 800
 QUESTION = "are not saved in a project"
 
 
@@ -48,7 +48,7 @@ class Afternoon:
         self.studio = Studio(self.session, port=8320, detail=0.3)
         self.studio.pace = lambda *_: None  # type: ignore[method-assign]  # nothing is drawn again in the middle of a drag
         self.faults: list[str] = []
-        self.session.speak_to(lambda text, kind: self.check(kind != "bad", f"the studio said: {text}"))
+        self.session.on_notification(lambda text, kind: self.check(kind != "bad", f"the studio said: {text}"))
         self.counts = dict.fromkeys((*COUNTED, BY_BOTH), 0)
         self.rng = np.random.default_rng(0)
         self.first_drag: float | None = None
@@ -181,21 +181,25 @@ class Afternoon:
             except AssertionError:
                 page.mouse.up()
                 page.mouse.move(5, 5)
+                page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+                page.wait_for_timeout(300)  # what the press did has arrived
                 self.let_go(who)  # it may have been another handle, in front of this one
         self.counts["missed presses"] += 1
         return None
 
-    def let_go(self, who: int | None = None) -> None:
-        """Wait until a person drags nothing any more, or nobody does."""
+    def let_go(self, who: int | None = None) -> bool:
+        """Wait until a person drags nothing any more, or nobody does; a fault where that never happens."""
 
         def over() -> bool:
             if who is None:
                 return not self.session.dragging and self.session.active is None
-            return self.clients[who] not in [client for client, _ in self.studio.stage.handles.holders.values()]
+            return self.clients[who] not in [hold.client for hold in self.studio.stage.handles.holds.values()]
 
-        if not self.wait(over, "the drag to end", 20.0):
-            held = f"{list(self.session.dragging)}, held by {self.studio.stage.handles.holders}"
+        ended = self.wait(over, "the drag to end")
+        if not ended:
+            held = f"{list(self.session.dragging)}, held by {self.studio.stage.handles.holds}"
             self.faults[-1] += f": {held}, pages {self.clients}"
+        return ended
 
     def drag(self, people: tuple[int, ...]) -> None:
         """Drag some handle with the mouse by some pixels; several people drag different handles at the same time."""
@@ -209,8 +213,7 @@ class Afternoon:
                 self.pages[who].wait_for_timeout(30)
         for who, _ in held:
             self.pages[who].mouse.up()
-        self.let_go()
-        if not held:
+        if not self.let_go() or not held:
             return
         self.counts["drags"] += len(held)
         self.counts["drags at once"] += len(held) if len(held) > 1 else 0
@@ -452,6 +455,8 @@ def first_drag() -> dict[str, float]:
             shown = page.locator("#posable-state")
             shown.wait_for(state="attached")
             out["page"] = time.monotonic() - begin
+            wait_for(lambda: not page.get_by_text("Preparing the solver").count(), "the solver", 300.0)
+            out["solver"] = time.monotonic() - begin
 
             def dirty() -> bool:
                 return json.loads(shown.get_attribute("data-state") or "{}").get("dirty", False)
@@ -459,6 +464,9 @@ def first_drag() -> dict[str, float]:
             drag_mouse(page, HAND, (HAND[0] - 40, HAND[1] - 90), held=dirty)
             wait_for(dirty, "the figure to follow")
             out["first drag"] = time.monotonic() - begin
+            with open(f"/proc/{process.pid}/stat") as stat:
+                ticks = stat.read().rpartition(")")[2].split()[11:13]
+            out["processor time of the studio"] = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
         finally:
             process.terminate()
             process.wait(20)
@@ -468,23 +476,23 @@ def first_drag() -> dict[str, float]:
 def evidence(page: Any) -> None:
     """Write the page."""
     page.text(
-        "Two people at two pages of Chromium pose the human, the Panda and a walk of a BVH file. Each round opens a "
-        "figure from the *File* tab or by dropping a file, drags handles with the mouse on both pages, also at the "
+        "Two scripted users on two Chromium pages pose the human, the Panda and a walk of a BVH file. Each round opens "
+        "a figure from the *File* tab or by dropping a file, drags handles with the mouse on both pages, also at the "
         "same time, undoes and redoes every drag and every key, saves the project with Ctrl-S, changes something, "
-        "drops the project on the page, and every other round loses all connections, in turn at rest and in the middle "
-        "of a drag. "
-        "Whatever is not as it was is a fault: a pose or a key that is lost, another picture, an error in a console, "
-        "pages that are not in step."
+        "drops the project on the page, and every other round drops all connections, alternately at rest and in the "
+        "middle of a drag. "
+        "A fault is any unexpected difference: a lost pose or key, a changed picture, an error in a console, pages "
+        "that are out of sync."
     )
     out = spend(page.pick(MINUTES, 1))
     for key, value in out.items():
         page.value(key, value)
     counted = ("minutes", *COUNTED)
-    page.table("What two people did", counted, [[out[key] for key in counted]], note=(
-        "A missed press is one that met no handle: the handle was behind something, or the page, which draws in "
-        "software here, had not yet seen what is under the pointer."))  # fmt: skip
+    page.table("Actions of both users", counted, [[out[key] for key in counted]], note=(
+        "A missed press hit no handle: the handle was hidden, or the page, which renders in software here, had not "
+        "yet updated what is under the pointer."))  # fmt: skip
     page.table(
-        "What was left of it",
+        "Memory and messages",
         ["", "first third of the rounds", "last third"],
         [["memory of the studio [MB]", *out["memory_MB"]], ["scripts' memory of both pages [MB]", *out["pages_MB"]],
          ["messages for a new page", *out["backlog"]]],

@@ -119,8 +119,8 @@ def skin_gap(bpy, frame: int, expected: list[list[float]]) -> float:
 def evidence(page) -> None:
     """Write the page of this subject; Blender is the one among the peers."""
     page.text(
-        f"Files that `save` wrote, opened by Blender's own importers: joint positions over {FRAMES} frames against "
-        f"forward kinematics. {TOLERANCE:g} m is allowed; more, or a joint that is not there, ends this run."
+        f"Files written by `save`, opened with Blender's importers: joint positions over {FRAMES} frames compared "
+        f"with forward kinematics. A difference over {TOLERANCE:g} m or a missing joint ends the run."
     )
     from benchmarks.peers.environments import ready
 
@@ -138,8 +138,9 @@ def evidence(page) -> None:
             [name, int(seen), int(total), float(gap), float(skin) if skin else None]
             for name, seen, total, gap, skin in found
         ],
-        note="A file is named after its source: `02_01_amc.bvh` is CMU 02_01.amc, written as BVH. Robots go through a "
-        "made-up motion over their range. Blender computes in single precision, which is what is left.",
+        note="A file is named after its source: `02_01_amc.bvh` is CMU 02_01.amc, written as BVH. Robots perform a "
+        "synthetic motion over their range. Blender computes in single precision, which explains the remaining "
+        "differences.",
     )
 
 

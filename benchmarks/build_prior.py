@@ -102,10 +102,10 @@ def main() -> None:
         fitted = mixture(some, COMPONENTS[name], RANK, rng)
         out |= {f"{name}.{part}": values.astype(np.float32) for part, values in fitted.items()}
         spread = [u @ u.T + s * np.eye(len(u)) for u, s in zip(fitted["factor"], fitted["noise"], strict=True)]
-        for told, these in (("learnt from", some), ("held out", held[name])):
+        for part, these in (("learnt from", some), ("held out", held[name])):
             logs = densities(these, fitted["weight"], fitted["mean"], np.array(spread))
             mean = np.logaddexp.reduce(logs, axis=1).mean()
-            print(f"{name}, {told}: {len(these)} examples, mean log density {mean:.2f}")
+            print(f"{name}, {part}: {len(these)} examples, mean log density {mean:.2f}")
     np.savez_compressed(TARGET, **out)
     print(f"wrote {TARGET.name}, {TARGET.stat().st_size / 1e3:.0f} kB, from {len(learn)} recordings")
 

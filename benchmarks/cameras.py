@@ -105,7 +105,7 @@ def evidence(page: Page) -> None:
         f"{FOCAL:.0f} px, so that 3 px are 11 mm; unless stated, noise of 3 px, a tenth of the keypoints missing, 3% "
         "wrong by 150 px, and left and right swapped in 5% of the images. The poor detector has 6 px, 25%, 8% and 15%. "
         "`ps.track(ps.Keypoints(...))` with no option; distances of all joints in all frames from the truth. The jog "
-        "was looked at while the method was made, the walk and the sneak were not. No real video was used."
+        "was used to develop the method, the walk and the sneak were not. No real video was used."
     )
     for clip in CLIPS:
         page.table(

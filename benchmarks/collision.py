@@ -3,10 +3,10 @@
     python -m benchmarks collision
 
 Targets are the hands of random poses inside the limits that do not collide, so each has a collision-free solution:
-poses of the hands of the arms, places of the hands of G1, whose feet stay where they are. Every answer called ok is
-placed in MuJoCo, whose contacts between the checked pairs of bodies say how deep it is. mink and pink avoid collisions
-in a quadratic program a step; they get the same pairs, the first of the same targets, and as many random starts. Times
-are one core's own time, for one target.
+poses of the hands for the arms, positions of the hands for the G1, whose feet stay in place. Every solution reported
+as ok is placed in MuJoCo, whose contacts between the checked pairs of bodies give the depth of penetration. mink and
+pink avoid collisions in one quadratic program per step; they get the same pairs, the first of the same targets, and as
+many random starts. Times are processor times of one core, per target.
 """
 
 from __future__ import annotations

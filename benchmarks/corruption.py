@@ -109,12 +109,81 @@ def column(markers: ps.Markers, name: str) -> int:
     return [base_name(other) for other in markers.names].index(name)
 
 
-def drift(markers: ps.Markers, name: str, size: float = 0.15) -> ps.Markers:
-    """Let one marker slide away by `size` [m] over the middle third of the take, and jump back."""
+def drift(markers: ps.Markers, *names: str, size: float = 0.15) -> ps.Markers:
+    """Let markers slide away together by `size` [m] over the middle third of the take, and jump back."""
     places = markers.positions.copy()
     start, end = len(places) // 3, 2 * len(places) // 3
-    places[start:end, column(markers, name), 0] += np.linspace(0.0, size, end - start)
+    for name in names:
+        places[start:end, column(markers, name), 0] += np.linspace(0.0, size, end - start)
     return with_positions(markers, places)
+
+
+def bursts(markers: ps.Markers, names: tuple[str, ...], rng: np.random.Generator) -> ps.Markers:
+    """Move neighbouring markers by 0.3 m at random for 5 frames, three times."""
+    places = markers.positions.copy()
+    for part in (1, 2, 3):
+        start = part * len(places) // 4
+        for name in names:
+            places[start : start + 5, column(markers, name)] += rng.normal(0.0, 0.3, (5, 3))
+    return with_positions(markers, places)
+
+
+def cycled(markers: ps.Markers, names: tuple[str, ...], share: float) -> ps.Markers:
+    """Give each marker the label of the next in a share of the frames, in the middle of the take."""
+    places = markers.positions.copy()
+    length = round(share * len(places))
+    rows = slice((len(places) - length) // 2, (len(places) + length) // 2)
+    columns = [column(markers, name) for name in names]
+    places[rows, columns] = places[rows, columns[1:] + columns[:1]]
+    return with_positions(markers, places)
+
+
+def trading(markers: ps.Markers, a: str, b: str) -> ps.Markers:
+    """Exchange two labels for 15 of every 40 frames."""
+    places = markers.positions.copy()
+    for start in range(10, len(places) - 15, 40):
+        exchange(markers, places, a, b, slice(start, start + 15))
+    return with_positions(markers, places)
+
+
+def mirrored(markers: ps.Markers, name: str) -> ps.Markers:
+    """Put one marker on the other side of the body, mirrored in the middle plane of the pelvis."""
+    places = markers.positions.copy()
+    left, right, k = (places[:, column(markers, each)] for each in ("LFWT", "RFWT", name))
+    across = (left - right) / np.linalg.norm(left - right, axis=-1, keepdims=True)
+    beside = ((k - 0.5 * (left + right)) * across).sum(axis=-1, keepdims=True)
+    places[:, column(markers, name)] = k - 2.0 * beside * across
+    return with_positions(markers, places)
+
+
+def held(markers: ps.Markers, seconds: float) -> ps.Markers:
+    """Repeat one frame for some time in the middle of the take, as a recorder does that lost its cameras."""
+    places = markers.positions.copy()
+    start = len(places) // 2
+    places[start : start + round(seconds * markers.fps)] = places[start - 1]
+    return with_positions(markers, places)
+
+
+def falling(markers: ps.Markers) -> ps.Markers:
+    """Let all markers fall by 0.3 m for two frames of every second."""
+    places = markers.positions.copy()
+    for start in range(round(0.5 * markers.fps), len(places) - 2, round(markers.fps)):
+        places[start : start + 2, :, "xyz".index(markers.up or "z")] -= 0.3
+    return with_positions(markers, places)
+
+
+def others(markers: ps.Markers, rng: np.random.Generator) -> Iterator[Case]:
+    """Return corruptions that were thought of after the thresholds of the first ones were chosen."""
+    hand = ("LWRA", "LWRB", "LFIN")
+    yield Case("bursts on LWRA, LWRB and LFIN", bursts(markers, hand, rng), "jump", LIMIT)
+    yield Case("LWRA, LWRB, LFIN in a cycle in 5%", cycled(markers, hand, 0.05), "swapped", LIMIT)
+    yield Case("LKNE and RKNE trade labels again and again", trading(markers, "LKNE", "RKNE"), "swapped", LIMIT)
+    yield Case("LANK mirrored", mirrored(markers, "LANK"), "LANK", LIMIT)
+    yield Case("LTHI and LKNE drift 150 mm", drift(markers, "LTHI", "LKNE"))
+    yield Case("LFWT and LBWT drift 100 mm", drift(markers, "LFWT", "LBWT", size=0.1), "move apart")
+    yield Case("all repeat for 0.1 s", held(markers, 0.1), "repeat", LIMIT)
+    yield Case("all fall for 2 frames of every second", falling(markers), "jump", LIMIT)
+    yield Case("LFWT never seen", dropout(markers, ("LFWT",), len(markers) / markers.fps, 0), "no sample of LFWT")
 
 
 def badly_filled(markers: ps.Markers, name: str) -> ps.Markers:
@@ -152,6 +221,7 @@ def cases(markers: ps.Markers, seed: int = 0) -> Iterator[Case]:
     for a, b in (("LTOE", "LMT5"), ("LFHD", "RFHD")):
         for share in (0.05, 0.6, 1.0):
             yield Case(f"{a} and {b} exchanged in {share:.0%}", exchanged(markers, a, b, share), a, LIMIT)
+    yield from others(markers, rng)
     yield from dropouts(markers)
     yield from mislabelled(markers)
 
@@ -273,12 +343,12 @@ def beside_momentum(python: Path, markers: ps.Markers, clean: Clean, spoilt: lis
     }
     with tempfile.TemporaryDirectory() as folder:
         task, answer = Path(folder) / "in.npz", Path(folder) / "out.npz"
-        told: dict[str, Any] = {
+        inputs: dict[str, Any] = {
             "urdf": to_urdf(clean.actor, links, free_root=True)[0],
             "markers": [f"m_{site}" for site in sites],
             "joints": [f"j_{k}" for k in range(len(clean.names))],
         }
-        np.savez(task, **told, **takes)
+        np.savez(task, **inputs, **takes)
         worker = Path(__file__).parent / "peers" / "momentum_tracking.py"
         subprocess.run([str(python), str(worker), str(task), str(answer)], check=True, capture_output=True, cwd=folder)
         found = dict(np.load(answer))
@@ -359,9 +429,9 @@ def evidence(page: Page) -> None:
         "mean distance of all joints in all frames from the clean result; for gaps, of the joints concerned in the gap "
         f"and {EDGE} frames on either side, tracked with the clean actor, beside straight lines across the gap. "
         f"*Over the bound*: above what is allowed, in gaps above straight lines, elsewhere above {LIMIT:g} mm; such a "
-        "take must be doubted by the verdict, or its fault be named among the repairs. "
-        f"Thresholds were chosen on "
-        f"{', '.join(TUNED)}; the other takes were not looked at."
+        "take must be questioned by the verdict, or its fault listed among the repairs. "
+        f"Most thresholds were chosen on {', '.join(TUNED)} alone. Those for markers that slide or stray, frozen "
+        "frames and functional hips were chosen with every take in view, so these rows are no held-out test of them."
     )
     python, why = momentum()
     page.text(

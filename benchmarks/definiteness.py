@@ -46,7 +46,7 @@ def definiteness(page) -> None:
     page.table("Share of the poses", ["goal", *KINDS], rows)
     page.value("definiteness largest gap from the closed form", worst)
     page.text(
-        "The paper shows the same three goals on two links of length 1 and gives no shares. As it says, the Hessian "
+        "The paper shows the same three goals on two links of length 1, without percentages. As it states, the Hessian "
         "is positive definite around the minima and negative definite where the residual is large. With the goal "
         "inside the workspace there are two white regions, one for each way to bend the elbow; with the goal on the "
         "perimeter they touch at the stretched arm, which is the red semi-definite point; beyond it they have "

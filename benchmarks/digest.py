@@ -96,15 +96,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for flag in ("--cold", "--store", "--report", "--print"):
         parser.add_argument(flag, action="store_true")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     here = solved()
-    if asked.print:
+    if args.print:
         print(json.dumps(here))
         return 0
     ways = {"two threads": solved(threads=2), "another process": in_a_process()}
     if hasattr(os, "fork"):
         ways["a fork"] = in_a_fork()
-    if asked.cold:
+    if args.cold:
         with tempfile.TemporaryDirectory() as folder:
             ways["a cold cache"] = in_a_process(POSABLE_CACHE=folder)
     wrong = [
@@ -113,7 +113,7 @@ def main() -> int:
     print(f"{len(here)} figures and solvers, the same bits from one thread, {', '.join(ways)}" if not wrong else "")
     kept = stored()
     known = kept.get(ps.__version__, {}).get(place())
-    if asked.store:
+    if args.store:
         kept.setdefault(ps.__version__, {})[place()] = here
         STORED.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     elif known is None:
@@ -123,7 +123,7 @@ def main() -> int:
             f"{name}: not the bits of release {ps.__version__}" for name in here if known.get(name) != here[name]
         ]
         print("\n".join(differing) or f"as stored for release {ps.__version__}, {place()}")
-        wrong += [] if asked.report else differing
+        wrong += [] if args.report else differing
     for line in wrong:
         print(line, file=sys.stderr)
     return 1 if wrong else 0

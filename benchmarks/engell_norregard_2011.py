@@ -19,9 +19,10 @@ FLOOR = 1e-24  # [cm^2]: what the plots show as zero
 def evidence(page: Page) -> None:
     """Write the page."""
     page.text(
-        "Engell-Nørregård and Erleben (2011) pose a human of 71 degrees of freedom and 142 limits after the hands, "
-        "feet, pelvis and head of a recorded gymnastics exercise (CMU), with 0.015 s a frame. Ours are the same "
-        "goals from CMU 87_05 (cartwheels), carried to the embedded human of as many degrees of freedom and limits."
+        "Engell-Nørregård and Erleben (2011) pose a human with 71 degrees of freedom and 142 limits to match the "
+        "hands, feet, pelvis and head of a recorded gymnastics exercise (CMU), with 0.015 s per frame. We use the "
+        "same goals from CMU 87_05 (cartwheels) on the built-in human, which has as many degrees of freedom and "
+        "limits."
     )
     assert page.data is not None  # the subject's line says that it needs the recordings
     reference, goals = equal_time.protocol(page.data)
@@ -31,7 +32,7 @@ def evidence(page: Page) -> None:
 
 def figure_6(page: Page, reference: ps.Motion) -> None:
     """The transpose with a fixed step: where it begins to diverge."""
-    page.heading("Figure 6: the transpose with too long a step")
+    page.heading("Figure 6: the transpose with steps that are too long")
     human = reference.skeleton
     times = np.linspace(0.1, 0.9, page.pick(20, 3)) * reference.duration
     chart = Figure(figsize=(7, 4.2), layout="constrained")
@@ -61,10 +62,10 @@ def figure_6(page: Page, reference: ps.Motion) -> None:
         "300 iterations of the transpose, over frames of the exercise",
         ["step, paper's units", "ended worse than it began", "error left, of the first", "of the last steps: uphill"],
         rows,
-        note="The paper: steps beyond 0.005 diverge even from close by, and at 0.05 the motion flips between two "
-        "poses, which its figure 6 shows without numbers. A step in the paper's units of 0.2 m is 25 times as "
-        "much per metre². Ours agree: 0.005 is the longest step that goes downhill to the end; "
-        "at twice that every second step goes up again, and at four times it ends far worse than it began.",
+        note="The paper: steps beyond 0.005 diverge even from a close start, and at 0.05 the motion alternates "
+        "between two poses, which its figure 6 shows without numbers. A step in the paper's units of 0.2 m is 25 "
+        "times as much per metre². Our results agree: 0.005 is the longest step that decreases to the end; at twice "
+        "that every second step increases the energy, and at four times it ends far worse than it began.",
     )
 
 
@@ -93,24 +94,23 @@ def figures_8_to_10(page: Page, reference: ps.Motion, goals: dict[float, np.ndar
         "Sums of squared errors [cm²]",
         ["goals every [s]", "solver", "frames", "iterations", "ms a frame", "median", "upper quartile", "worst"],
         rows,
-        note="Iterations: the most that a method may make, as many as fit the time where goals come every 0.05 s. "
-        "Milliseconds: median of the processor's own time; less where a method ends before.",
+        note="Iterations: the maximum allowed, as many as fit the time when goals come every 0.05 s. Milliseconds: "
+        "median processor time; less if a method ends earlier.",
     )
     page.text(
         "The paper's figures 8, 9 and 10 are box plots of the same sums for the transpose, the projected line "
         "search and Blender's SVD, on linear axes without printed medians; it states that the line search has a "
         "much lower median and a more compact distribution than both at every interval, and that at 1.0 s the "
         "transpose has outliers around 80 of its squared units, some 32,000 cm².\n\n"
-        "Where ours differ. One core of today does thousands of iterations in 0.015 s, where that of 2011 did tens, "
-        "so the errors left are smaller by orders of magnitude, the axes are logarithmic, and every method goes on "
-        "until its time is over (the paper stops at a centimetre). Today's Blender does so too: its damped SVD is "
-        "then ahead of the line search `as printed`, which begins each search at a step of 1 (34). Our "
-        "`projected-gradient` makes the same projected search (39) but begins at the step that the last change of "
-        "the gradient suggests (Barzilai and Borwein), and bends a figure that is caught on its limits away from "
-        "them; so the paper's order holds: below the transpose and below Blender, median and upper quartile. "
-        "Its worst frames, and those of `newton`, are poses from which no small change "
-        "helps; `restarts=10` solves them. Blender's root does not move by itself, so it is put where the pelvis "
-        "has to be: one goal of six comes free."
+        "Differences: a core today makes thousands of iterations in 0.015 s, compared with tens in 2011, so the "
+        "remaining errors are smaller by orders of magnitude, the axes are logarithmic, and every method continues "
+        "until its time is up (the paper stops at a centimetre). So does today's Blender: its damped SVD is then "
+        "ahead of the line search `as printed`, which starts each search at a step of 1 (34). Our "
+        "`projected-gradient` makes the same projected search (39) but starts at the Barzilai-Borwein step, and "
+        "bends a figure that is stuck on its limits away from them. With that the order of the paper holds: below "
+        "the transpose and below Blender in median and upper quartile. Its worst frames, and those of `newton`, are "
+        "local minima; `restarts=10` solves them. Blender's root does not move, so it is placed at the pelvis, which "
+        "meets one of the six goals in advance."
     )
 
 
@@ -124,4 +124,6 @@ def boxes(page: Page, ran: dict[str, equal_time.Ran]) -> None:
         axis.tick_params(axis="x", labelrotation=20)
         axis.grid(axis="y", alpha=0.25)
     axes[0].set_ylabel("sum of squared errors [cm²]")
-    page.plot("figures_8_to_10", chart, "Sums of squared errors of the six goals; all below 1e-24 cm² is drawn there")
+    page.plot(
+        "figures_8_to_10", chart, "Sums of squared errors of the six goals; values below 1e-24 cm² are drawn there"
+    )

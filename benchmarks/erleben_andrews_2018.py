@@ -44,12 +44,12 @@ def evidence(page) -> None:
     page.text(
         "Erleben and Andrews (2018) fit 58 degrees of freedom to 41 markers of HDM05, with and without the exact "
         "Hessian. Their figures 3, 4, 5 and 7 plot f (half the summed squares, cm²) over the iterations of "
-        "quasi-Newton, Levenberg-Marquardt and trust-region Newton, without printed numbers; here they are drawn "
-        "anew on our recordings, with the default solver beside them. The paper's walking, punching and kicking "
-        "frames are from dg_03-02_01, its workout from mm_03-05_02. Of its takes we have dg_03-05_02 alone: "
-        "sneaking, kicking and jogging, which stands in for punching, are other HDM05 takes, whose markers are "
-        "carried by the recorded joint angles. Frames are 1/120 s apart and start, as in the paper, at the "
-        "recorded pose of the frame before."
+        "quasi-Newton, Levenberg-Marquardt and trust-region Newton, without stating numbers; here they are "
+        "reproduced on our recordings, together with the default solver. The paper's walking, punching and kicking "
+        "frames are from dg_03-02_01, its workout from mm_03-05_02. Of these takes only dg_03-05_02 is available to "
+        "us: sneaking, kicking and jogging, which replaces punching, are other HDM05 takes, with markers computed "
+        "from the recorded joint angles. Frames are 1/120 s apart and start, as in the paper, at the recorded pose "
+        "of the previous frame."
     )
     takes = load_takes(page.data)
     figure_3(page, takes, limits=False)
@@ -104,9 +104,9 @@ def summary(page, title: str, rows: dict[str, dict[str, list]]) -> None:
 
 
 def figure_3(page, takes: dict[str, Take], limits: bool) -> None:
-    """Figures 3 and 4: from the frame before, without and with joint limits."""
+    """Figures 3 and 4: from the previous frame, without and with joint limits."""
     number = 4 if limits else 3
-    page.heading(f"Figure {number}: {'with' if limits else 'without'} joint limits, from the frame before")
+    page.heading(f"Figure {number}: {'with' if limits else 'without'} joint limits, from the previous frame")
     chart = Figure(figsize=(12, 4), layout="constrained")
     axes = chart.subplots(1, 3, sharey=True)
     rows = {}
@@ -124,20 +124,21 @@ def figure_3(page, takes: dict[str, Take], limits: bool) -> None:
     summary(page, f"Figure {number}: f left after at most 100 iterations, median of three frames [cm²]", rows)
     if limits:
         page.text(
-            "The paper leaves Levenberg-Marquardt out here, since its toolbox's has no bounds; ours projects. The "
-            "recorded poses break the skeleton file's own limits in 1 to 5% of their numbers, so f cannot reach "
-            "zero inside them where a frame is among those: there every method that converges ends at the same f, "
-            "and `result.blocking` names the limits that cost it. The humps of `newton` are where it moves off the "
-            "limits that it is caught on to look for something better; the best pose is kept. The paper was "
-            "surprised that limits seem to help in some frames; ours show no such thing."
+            "The paper omits Levenberg-Marquardt here, because that of its toolbox does not support bounds; ours "
+            "projects. The recorded poses violate the limits of the skeleton file in 1 to 5% of their values, so f "
+            "cannot reach zero in those frames: every method that converges ends at the same f, and "
+            "`result.blocking` lists the limits responsible. The bumps of `newton` are perturbations off limits on "
+            "which it is stuck; the best pose is kept. The paper was surprised that limits seem to help in some "
+            "frames; we see no such effect."
         )
     else:
         page.text(
             "Paper: in fewer than 10 iterations the exact Hessian is orders of magnitude below quasi-Newton, and "
-            "Levenberg-Marquardt is as good from a close start. Ours agrees; how many calls each needs is in table "
-            "3. Near the solution the exact Hessian's curves bend down faster than Levenberg-Marquardt's. For 100 "
-            "iterations the paper needs 2.6 s with quasi-Newton and 19.2 s with the exact Hessian; ours are in table "
-            "3, to the tolerance that the paper also uses there, since our solvers end by themselves before 100."
+            "Levenberg-Marquardt is as good from a close start. Our results agree; table 3 shows how many calls each "
+            "needs. Near the solution the curves of the exact Hessian drop faster than those of Levenberg-Marquardt. "
+            "For 100 iterations the paper needs 2.6 s with quasi-Newton and 19.2 s with the exact Hessian; our times "
+            "are in table 3, to the tolerance that the paper uses there, because our solvers converge before 100 "
+            "iterations."
         )
 
 
@@ -168,8 +169,8 @@ def figure_5(page, takes: dict[str, Take]) -> None:
         note="The root starts at the mean of the markers, as in the paper's published code. Paper: only the trust "
         "region with the exact Hessian converged consistently, linearly at first, then quadratically, and "
         "Levenberg-Marquardt tends to stay in a local minimum. The figure has no numbers. Marker offsets are taken "
-        "from each recorded pose, so a pose with f = 0 always exists; a curve that goes flat above the dotted "
-        "line sits in another minimum.",
+        "from each recorded pose, so a pose with f = 0 always exists; a curve that flattens above the dotted line is "
+        "in another minimum.",
     )
 
 
@@ -197,10 +198,9 @@ def figure_7(page, takes: dict[str, Take]) -> None:
     page.plot("figure_7", chart, "Four frames of dg_03-05_02 (recorded markers): unconstrained, constrained, from zero")
     summary(page, "Figure 7: f left, median of four frames [cm²]", rows)
     page.text(
-        "The paper takes its frames from mm_03-05_02, the same programme of exercises by another actor. It finds the "
-        "same as in figures 3 to 5, but for Levenberg-Marquardt, which converges better from zero here than there; "
-        "so does ours. With limits on, f stays high for every method, because this actor's recorded angles break the "
-        "limits of the skeleton file."
+        "The paper uses frames of mm_03-05_02, the same exercises by another actor. It finds the same as in figures "
+        "3 to 5, except that Levenberg-Marquardt converges better from zero; so does ours. With limits on, f stays "
+        "high for every method, because this actor's recorded angles violate the limits of the skeleton file."
     )
 
 
@@ -224,7 +224,7 @@ def table_3(page, takes: dict[str, Take]) -> None:
             cells.append(f"{1e3 * seconds:.3f} / {calls:.1f}")
         rows.append([kind, *cells])
     page.table(
-        f"Ours: milliseconds / evaluations of f, mean of {count} frames, from the frame before",
+        f"Ours: milliseconds / evaluations of f, mean of {count} frames, from the previous frame",
         ["motion", *(SOLVERS[s][0] for s in order)],
         rows,
         note=f"Solves that did not meet the tolerance within 500 iterations: {unmet}.",
@@ -233,11 +233,11 @@ def table_3(page, takes: dict[str, Take]) -> None:
         "The paper's table 3: seconds / function calls (MATLAB, one thread)",
         ["motion", "quasi-Newton", "LM", "exact Hessian"],
         PAPER_3,
-        note="Where we differ: the paper's exact Hessian needs about half of Levenberg-Marquardt's calls and two to "
-        "five times its time, since each entry is computed by algorithm 4 in MATLAB; gathered on the tree it costs "
-        "no more than a Gauss-Newton step. Our Levenberg-Marquardt needs as few calls as `newton`: its damping "
-        "starts at a thousandth, and from 1/120 s away the first steps are nearly whole ones. Our trust region is "
-        "slow for its calls: it makes the Hessian definite by a dense eigenvalue problem, as the paper does.",
+        note="Differences: the paper's exact Hessian needs about half the calls of Levenberg-Marquardt and two to "
+        "five times its time, because each entry is computed by algorithm 4 in MATLAB; accumulated along the tree it "
+        "costs no more than a Gauss-Newton step. Our Levenberg-Marquardt needs as few calls as `newton`: its damping "
+        "starts at a thousandth, and from 1/120 s away the first steps are nearly full steps. Our trust region is "
+        "slow per call: it makes the Hessian definite by a dense eigenvalue decomposition, as the paper does.",
     )
 
 
@@ -246,7 +246,7 @@ def table_4(page, takes: dict[str, Take]) -> None:
     page.heading("Table 4: whole sequences")
     methods = (("bfgs", 10), ("bfgs", 100), ("trust-region", 10), ("newton", 10))
     rows = []
-    for kind, told in (("workout", "dg_03-05_02"), ("short", "dg_06-03_03")):
+    for kind, title in (("workout", "dg_03-05_02"), ("short", "dg_06-03_03")):
         take = takes[kind]
         total = page.pick(len(take.poses), 20)
         cells = []
@@ -256,30 +256,30 @@ def table_4(page, takes: dict[str, Take]) -> None:
         for name, (seconds, summed) in found.items():
             mean, median = float(summed.mean()), float(np.median(summed))
             page.value(
-                f"table_4 {told} {name}", {"ms": 1e3 * seconds, "cm": mean, "median_cm": median, "frames": total}
+                f"table_4 {title} {name}", {"ms": 1e3 * seconds, "cm": mean, "median_cm": median, "frames": total}
             )
             cells.append(f"{1e3 * seconds:.3f} ms / {mean:.2f} cm / {median:.2f} cm")
-        rows.append([f"{told}, {total} frames", *cells])
+        rows.append([f"{title}, {total} frames", *cells])
         if kind == "workout":
             half_turns(page, take, {name: summed for name, (_, summed) in found.items()})
     page.table(
         "Ours: time a frame / summed distance of the 41 markers, mean / median over the frames, at most k iterations",
         ["sequence", *(f"{SOLVERS[s][0]}, {most}" for s, most in methods), "the walk of `track`, 10"],
         rows,
-        note="Iterations end where every marker is within 0.022 cm, so that f < 0.01 cm² for sure.",
+        note="Iterations end when every marker is within 0.022 cm, which implies f < 0.01 cm².",
     )
     page.table(
         "The paper's table 4: time a frame / mean error",
         ["sequence", "quasi-Newton, 10", "quasi-Newton, 100", "exact Hessian, 10"],
         PAPER_4,
         note="Marker offsets are taken from each recorded pose, so a pose with zero residual exists for every frame. "
-        "Where we differ: on dg_03-05_02, which both have, the mean of our bare solvers is far above their median. "
-        "The recorded angles of a thigh turn by 180 degrees and back three times, and the offsets turn with them: the "
-        "table above says how much of each method's error is there, and how little the start at zero leaves. A method "
-        "that does not find back in 10 iterations keeps its error until the angles turn back. `ps.track` meets such a "
-        "jump with the other numbers of the same pose; its column is the one to compare with the paper's exact "
-        "Hessian. In a take as short as dg_06-03_03 the first frames, on the way from zero, are most of every mean. Of "
-        "the paper's other three takes we have no recording.",
+        "Differences: on dg_03-05_02, which both have, the mean of our plain solvers is far above their median. The "
+        "recorded angles of a thigh turn by 180 degrees and back three times, and the offsets turn with them: the "
+        "table above shows how much of each method's error occurs there, and how little the start at zero "
+        "contributes. A method that does not recover within 10 iterations keeps its error until the angles turn "
+        "back. `ps.track` handles such a jump with the equivalent joint angles of the same pose; its column is the "
+        "one to compare with the paper's exact Hessian. In a take as short as dg_06-03_03 the first frames, starting "
+        "from zero, dominate every mean. Recordings of the paper's other three takes are not available to us.",
     )
 
 
@@ -346,7 +346,7 @@ def walked(take: Take, total: int) -> tuple[float, np.ndarray, np.ndarray]:
 
 def whole_take(page, take: Take) -> None:
     """The same protocol over the whole take, by the walk of `track`: how many frames are met, and how fast."""
-    page.heading("The whole of dg_03-05_02, as `track` walks through it")
+    page.heading("The whole of dg_03-05_02, frame by frame with `track`")
     total = page.pick(len(take.poses), 100)
     seconds, errors, notes = walked(take, total)
     met = float(np.mean(np.square(errors).sum(axis=1) < ENOUGH))
@@ -362,8 +362,8 @@ def whole_take(page, take: Take) -> None:
         f"{total} frames, 58 degrees of freedom, 41 markers, at most 10 iterations, one core",
         ["mean summed error [cm]", "squares < 0.01 cm²", "frames a second", "iterations a frame", "half turns undone"],
         [list(values.values())],
-        note="The recorded angles themselves turn a thigh by 180 degrees at some frames; where the walk meets such a "
-        "jump it takes the other numbers of the same pose.",
+        note="The recorded angles turn a thigh by 180 degrees at some frames; tracking handles such a jump with the "
+        "equivalent joint angles of the same pose.",
     )
 
 
@@ -393,7 +393,7 @@ def figure_8(page, takes: dict[str, Take]) -> None:
     page.plot("figure_8", chart, "Trust region on one jogging frame from zero: each tolerance and bandwidth")
     page.table(
         "Iterations until f < 0.01 cm²", ["tolerance", *(f"bandwidth {b}" for b in bandwidths)], rows,
-        note="The paper sweeps the same eighteen pairs on a punching frame and settles on tolerance 0.1 and "
-        "bandwidth 24, our defaults. A wide band makes the preconditioner nearly the matrix itself on 58 "
-        "degrees of freedom.",
+        note="The paper tests the same eighteen pairs on a punching frame and chooses tolerance 0.1 and bandwidth "
+        "24, our defaults. With 58 degrees of freedom, a wide band makes the preconditioner nearly equal to the "
+        "matrix.",
     )  # fmt: skip

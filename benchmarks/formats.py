@@ -175,8 +175,8 @@ def comparisons(data: Path, bvhio):
 def evidence(page) -> None:
     """Write the page of this subject: how fast files are read, and, where the peers are installed, agreement."""
     page.text(
-        "Every recording and robot read through `posable.load`. Beside the independent readers that are installed "
-        "(bvhio, Pinocchio, ezc3d, py-c3d), positions of all joints or markers are compared."
+        "Every recording and robot, read with `posable.load`. Positions of all joints or markers are compared with "
+        "those of the independent readers that are installed (bvhio, Pinocchio, ezc3d, py-c3d)."
     )
     bvhio = peer("bvhio")
     rows = []

@@ -1,10 +1,10 @@
-"""What `Session` and `solve` cost beside the loop, now and before: one run, every answer checked.
+"""The cost of a call of `Session` and `solve`, optionally compared with another version; every result is verified.
 
     python -m benchmarks.front_door [--before FOLDER] [--passes 5] [--data ../shared/data]
 
-FOLDER is a checkout of another state (git worktree add FOLDER 5cbb733). The two states take turns, each in a process of
-its own; a problem's time is the best of all passes, so that other work on the machine counts little. Answers are
-checked by forward kinematics in NumPy and SciPy that shares no code with the engine.
+FOLDER is a checkout of another version (git worktree add FOLDER COMMIT). The two versions alternate, each in its own
+process. The time of a problem is the best of all passes, which reduces the influence of other work on the machine.
+Results are verified by forward kinematics in NumPy and SciPy that shares no code with the engine.
 """
 
 from __future__ import annotations
@@ -220,14 +220,14 @@ def evidence(page) -> None:
     given = os.environ.get("POSABLE_BEFORE")
     rows = compare(Path(given) if given else None, page.data, page.pick(5, 1))
     page.text(
-        "*Before* is commit 5cbb733. The two states take turns, each in a process of its own; a problem's time is the "
-        "best of all passes, so that other work on the machine counts little. Answers are checked by forward "
-        "kinematics in NumPy and SciPy that shares no code with the engine."
+        ("Two versions alternate, each in its own process. " if given else "") + "The time of a problem is the best"
+        " of all passes, which reduces the influence of other work on the machine. Results are verified by "
+        "forward kinematics in NumPy and SciPy that shares no code with the engine."
     )
     columns = ["work", "solved", "median ms", "99% ms"]
     if given:
         columns += ["solved before", "median ms before", "99% ms before", "ratio of medians"]
-    page.table("Through the front door, goals moved each time", columns, rows)
+    page.table("Cost of a call through `Session` and `solve`, with goals moved each time", columns, rows)
     for row in rows:
         page.value(row[0], dict(zip(columns[1:], row[1:], strict=True)))
 

@@ -1,14 +1,14 @@
-"""Hostile days, drawn at random: python -m benchmarks.fuzz --seconds 600 [--only readers,problems] [--seed 7]
+"""Fuzzing: python -m benchmarks.fuzz --seconds 600 [--only readers,problems] [--seed 7]
 
-- readers: every format and the goal files, by mutation of real and generated files, zip and JSON repacked so that the
-  container stays whole;
+- readers: every format, SRDF and the goal files, by mutation of real and generated files; zip and JSON are repacked
+  so that the container stays valid;
 - problems: every solver with every goal, numbers from 0 to 1e30, NaN and infinity, odd options;
-- studio: random bytes, random and mutated messages and requests to a running page;
-- many: batches whose workers, or all of it, are killed at random times, then carried on.
+- studio: random bytes, and random and mutated messages and requests to a running page;
+- many: batches whose workers, or the whole batch, are killed at random times, then resumed.
 
-Each target runs in a process of its own with a limit on memory. A fault is an exception that is not Posable's own, a
-crash, an input that takes over 5 s of processor time, memory over 1 GB, a pose that is not finite or outside its
-limits, a success that forward kinematics does not confirm, a partial result. Faults are written to build/fuzz.
+Each target runs in its own process with a memory limit. A fault is an exception that is not Posable's own, a crash, an
+input that takes over 5 s of processor time, memory over 1 GB, a pose that is not finite or outside its limits, a
+success that forward kinematics does not confirm, or a partial result. Faults are written to build/fuzz.
 """
 
 from __future__ import annotations
@@ -121,6 +121,8 @@ def fuzz_reader(name: str, seconds: float, seed: int) -> Tally:
     folder = Path(tempfile.mkdtemp())
     if name == "goals":
         return fuzz_goal_files(tally, folder, rng, seconds)
+    if name == "srdf":
+        return fuzz_srdf(tally, folder, rng, seconds)
     data = data_folder()
     target = fuzz_formats.Target(name, data)
     inputs = fuzz_formats.seeds(name, data, 6000) or [fuzz_formats.WORDS[name].encode()]
@@ -190,6 +192,35 @@ def _change_json(rng: random.Random, tree: Any) -> None:
         else:
             node[key] = rng.choice(odd)
         return
+
+
+SRDF = b"""<robot name="hinges">
+  <group name="all"><joint name="j1"/><link name="b"/><chain base_link="a" tip_link="c"/></group>
+  <group name="more"><group name="all"/></group>
+  <group_state name="bent" group="all"><joint name="j1" value="0.3"/><joint name="j2" value="0.1"/></group_state>
+  <disable_collisions link1="a" link2="b" reason="Adjacent"/>
+</robot>
+"""
+HINGES = """<robot name="hinges"><link name="a"/><link name="b"/><link name="c"/>
+<joint name="j1" type="revolute"><parent link="a"/><child link="b"/><limit lower="-1" upper="1"/></joint>
+<joint name="j2" type="continuous"><parent link="b"/><child link="c"/><axis xyz="0 1 0"/></joint></robot>
+"""
+
+
+def fuzz_srdf(tally: Tally, folder: Path, rng: random.Random, seconds: float) -> Tally:
+    """Give a robot mutated SRDF files beside its URDF."""
+    import posable as ps
+    from benchmarks.fuzz_formats import WORDS, mutate
+
+    robot, words = folder / "robot.urdf", [word.encode() for word in WORDS["srdf"].split(" ")]
+    robot.write_text(HINGES)
+    bound_memory(MEMORY)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        raw = mutate(rng, [SRDF], words)
+        robot.with_suffix(".srdf").write_bytes(raw)
+        tally.timed(lambda: ps.load(robot), raw)
+    return tally
 
 
 def fuzz_goal_files(tally: Tally, folder: Path, rng: random.Random, seconds: float) -> Tally:
@@ -391,7 +422,7 @@ async def _pester(tally: Tally, rng: random.Random, url: str, seconds: float, st
     end = time.monotonic() + seconds
     while time.monotonic() < end and studio.poll() is None:
         try:
-            async with connect(address, subprotocols=_protocols(), max_size=None, open_timeout=10) as socket:  # type: ignore[arg-type]
+            async with connect(address, subprotocols=_protocols(), max_size=None, open_timeout=10) as socket:  # type: ignore[arg-type]  # plain strings
                 for _ in range(rng.choice((1, 5, 50))):
                     await socket.send(_message(rng))
                     tally.counts["inputs"] += 1
@@ -521,7 +552,7 @@ def jobs(target: str) -> list[str]:
     if target != "readers":
         return [target]
     readable = [name for name, known in FORMATS.available() if known.read is not None]
-    return [f"reader:{name}" for name in (*readable, "goals")]
+    return [f"reader:{name}" for name in (*readable, "srdf", "goals")]
 
 
 def run_job(job: str, seconds: float, seed: int) -> list[dict[str, Any]]:
@@ -565,14 +596,14 @@ def evidence(page) -> None:
     rows, _ = page.captured(run, seconds, 0, list(TARGETS))
     page.text((__doc__ or "").split("\n\n", 1)[1].rsplit("Faults are written", 1)[0])
     page.table(
-        f"{seconds:g} s of hostile days for each target, side by side",
+        f"{seconds:g} s for each target, in parallel",
         ["target", "inputs", "answered", "refused", "slowest [s]", "peak memory [MB]", "faults"],
         [
             [r["target"], r.get("inputs", 0), r.get("answered", 0), r.get("refused", 0), r.get("slowest", 0.0),
              r.get("memory", 0), len(r["faults"])]
             for r in rows
         ],
-        note="*Answered*: read, solved, served or carried on. *Refused*: one of Posable's own errors, or a closed "
+        note="*Answered*: read, solved, served or resumed. *Refused*: one of Posable's own errors, or a closed "
         "connection. The memory is that of the whole process, libraries and compiled code included. Readers share "
         "the time of their target, and so do solvers.",
     )  # fmt: skip
@@ -589,20 +620,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default=",".join(TARGETS), help="some of " + ", ".join(TARGETS))
     parser.add_argument("--job", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.job:
+    args = parser.parse_args()
+    if args.job:
         warnings.simplefilter("ignore")
-        kind, _, name = asked.job.partition(":")
+        kind, _, name = args.job.partition(":")
         work = {"problems": fuzz_problems, "studio": fuzz_studio, "many": fuzz_many}
-        done = (
-            fuzz_reader(name, asked.seconds, asked.seed) if kind == "reader" else work[kind](asked.seconds, asked.seed)
-        )
+        done = fuzz_reader(name, args.seconds, args.seed) if kind == "reader" else work[kind](args.seconds, args.seed)
         print(json.dumps([tally.summary() for tally in (done if isinstance(done, list) else [done])]))
         return 0
-    only = asked.only.split(",")
+    only = args.only.split(",")
     if not set(only) <= set(TARGETS):
-        parser.error(f"--only: expected some of {', '.join(TARGETS)}, got {asked.only}")
-    rows = run(asked.seconds, asked.seed, only)
+        parser.error(f"--only: expected some of {', '.join(TARGETS)}, got {args.only}")
+    rows = run(args.seconds, args.seed, only)
     faults = sum(len(row["faults"]) for row in rows)
     print(f"{sum(row.get('inputs', 0) for row in rows)} inputs, {faults} faults")
     return 1 if faults else 0

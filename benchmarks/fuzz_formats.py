@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import random
 import re
 import resource
@@ -40,11 +41,13 @@ from posable.formats.base import FORMATS, Options  # noqa: E402
 from posable.formats.source import Source  # noqa: E402
 
 SECONDS = 1.0
+FIXTURES = Path(__file__).resolve().parents[1] / "tests" / "fixtures"
 WORDS = {
     "bvh": "HIERARCHY ROOT JOINT End Site OFFSET CHANNELS MOTION Frames: Frame Time: Xposition Yrotation { } 6 3 nan",
     "asf": ":units :root :bonedata :hierarchy begin end id name direction length axis XYZ dof rx l limits ( ) deg root",
     "amc": ":FULLY-SPECIFIED :DEGREES :RADIANS :SAMPLES-PER-SECOND root lfemur 1 2 1e-014 nan",
     "gltf": '"nodes" "children" "skins" "joints" "bufferView" "count" "byteOffset" "sparse" -1 99999999999 []',
+    "srdf": "<robot <group <chain <joint <link <group_state <disable_collisions name= link1= link2= value= base_link=",
     "urdf": '<robot <link <joint <parent <child <axis <limit <mimic <origin name=" type=" xyz=" planar &amp; <!DOCTYPE',
     "trc": "PathFileType DataRate CameraRate NumFrames NumMarkers Units mm Frame# Time nan",
     "csv": "time , ; \" a.x a.y a.z nan root.tx",
@@ -143,6 +146,29 @@ def keypoints() -> list[bytes]:
     return out
 
 
+def amass() -> list[bytes]:
+    """Return two frames of SMPL-H and of SMPL-X in the layouts of AMASS, as NPZ."""
+    step = np.random.default_rng(0).normal(size=(2, 165))
+    path = {"trans": step[:, :3], "mocap_framerate": np.float64(60.0), "betas": np.zeros(16), "gender": "neutral"}
+    layouts = [{"poses": step[:, :156]}, {"root_orient": step[:, :3], "pose_body": step[:, 3:66]}]
+    out = []
+    for layout in layouts:
+        file = io.BytesIO()
+        np.savez(file, **layout, **path)
+        out.append(file.getvalue())
+    return out
+
+
+def vrm() -> list[bytes]:
+    """Return a figure with the humanoid bones of VRM 0 and of VRM 1, as glTF."""
+    bones = ("hips", "leftUpperLeg", "leftLowerLeg", "leftFoot")
+    nodes = [{"name": f"b{k}", "translation": [0, 0.5, 0], "children": [k + 1]} for k in range(3)] + [{"name": "b3"}]
+    old = {"VRM": {"humanoid": {"humanBones": [{"bone": bone, "node": k} for k, bone in enumerate(bones)]}}}
+    new = {"VRMC_vrm": {"humanoid": {"humanBones": {bone: {"node": k} for k, bone in enumerate(bones)}}}}
+    base = {"asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": [0]}], "nodes": nodes}
+    return [json.dumps({**base, "extensions": one}).encode() for one in (old, new)]
+
+
 def seeds(name: str, data: Path | None, limit: int) -> list[bytes]:
     """Return the inputs to start from: real files, whole where they are small, and two frames of each written anew."""
     known = FORMATS.get(name)
@@ -152,12 +178,15 @@ def seeds(name: str, data: Path | None, limit: int) -> list[bytes]:
         "mjcf": [MJCF.encode()],
         "fbx": [FBX.encode()],
         "keypoints": keypoints(),
+        "npz": amass(),
+        "gltf": vrm(),
     }
-    found = own.get(name, [])
+    found = list(own.get(name, []))
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scenes = [] if name == "c3d" else [small_scene(folder)]
-        for path in sorted(data.rglob("*")) if data is not None else []:
+        folders = [folder for folder in (data, FIXTURES) if folder is not None]
+        for path in [path for folder in folders for path in sorted(folder.rglob("*"))]:
             if path.suffix.lower() in known.suffixes and path.is_file():
                 found.append(path.read_bytes()[:limit])
                 if known.write is not None:
@@ -248,9 +277,9 @@ def mutate(generator: random.Random, inputs: list[bytes], words: list[bytes]) ->
 def evidence(page) -> None:
     """Write the page of this subject: each reader in a process of its own, with plain mutations."""
     page.text(
-        "Mutations of real files, whole or cut: a few bytes, digits, words or stretches changed. A reader may return "
-        f"or raise `FormatError` and nothing else, within {SECONDS:g} s of processor time and 1.5 GB of memory; "
-        "anything else ends this run."
+        "Mutations of real files, complete or truncated: a few bytes, digits, words or ranges changed. A reader may "
+        f"only return or raise `FormatError`, within {SECONDS:g} s of processor time and 1.5 GB of memory; anything "
+        "else ends the run."
     )
     rows = []
     for name in FORMATS.names():
@@ -263,13 +292,13 @@ def evidence(page) -> None:
         rows.append([name, int(numbers[0]), int(numbers[1]), float(numbers[2]), float(numbers[3])])
         page.value(f"{name}_runs", int(numbers[0]))
     page.table(
-        "Inputs that no reader fell over",
+        "Inputs without a fault",
         ["reader", "inputs", "read", "refused", "slowest [s]", "peak memory [MB]"],
         [[name, runs, good, runs - good, *rest] for name, runs, good, *rest in rows],
-        note="*Read*: the change left a file that can be read, or was repaired with a warning; *refused*: a "
-        "`FormatError` that names the place. The memory is that of the whole process, NumPy and the sources of the "
-        "mutations included. The same mutations come at each run; with atheris installed, "
-        "`python benchmarks/fuzz_formats.py FORMAT` lets libFuzzer look for others, guided by coverage.",
+        note="*Read*: the mutated file is still readable, or was repaired with a warning; *refused*: a `FormatError` "
+        "that names the location. The memory is that of the whole process, including NumPy and the original files. "
+        "The mutations are the same in each run; with atheris installed, `python benchmarks/fuzz_formats.py FORMAT` "
+        "lets libFuzzer search for others, guided by coverage.",
     )
 
 

@@ -237,10 +237,10 @@ def run_costs(solves=200):
 def evidence(page):
     """Write the page of this subject."""
     page.text(
-        "Random mixes of one to four goals of eleven kinds on every embedded figure. The goals are what a real pose "
-        "within the limits does, so they can be reached; the solve starts at rest, with 20 restarts. Each answer is "
-        "checked goal by goal by NumPy and SciPy on the joints' own description, apart from the engine: a *false ok* "
-        "is an answer that claims more than this check finds."
+        "Random combinations of one to four goals of eleven kinds on every built-in figure. The goals are taken from "
+        "a pose within the limits, so they can be reached; the solve starts at rest, with 20 restarts. Each result "
+        "is verified goal by goal with NumPy and SciPy from the description of the joints, independently of the "
+        "engine: a *false ok* is a result that claims more than this verification finds."
     )
     rows = []
     for name in ps.figures.names():
@@ -252,14 +252,14 @@ def evidence(page):
     missed = {name: page.values[name]["missed"] for name in ps.figures.names() if page.values[name]["missed"]}
     if missed:
         page.table(
-            "What was missed, the five commonest mixes of each figure",
+            "What was missed: the five most common combinations of each figure",
             ["figure", "goals", "problems"],
             [
                 [name, kinds.replace("+", ", "), count]
                 for name, mixes in missed.items()
                 for kinds, count in mixes.items()
             ],
-            note="A miss is told as one: the search from 21 starts ended in local minima.",
+            note="Misses are reported as such: the search from 21 starts ended in local minima.",
         )
     costs = run_costs(page.pick(200, 20))
     page.value("cost_of_100_goals_against_10", costs[100] / costs[10])
@@ -268,7 +268,8 @@ def evidence(page):
         ["goals", "ms a solve", "times"],
         [[count, ms, ms / costs[10]] for count, ms in costs.items()],
         note="The median of whole solves through a `Session`, from rest to poses 0.1 rad away. Goals add their "
-        "springs to the bodies and the tree is gathered once, so ten times the goals do not cost ten times as much.",
+        "springs to the bodies and the tree is traversed once, so ten times as many goals cost less than ten times "
+        "as much.",
     )
 
 

@@ -14,6 +14,8 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,11 @@ import numpy as np
 import posable as ps
 from benchmarks.page import Page, read_tables
 from benchmarks.recordings import read_markers, read_skeleton
-from posable._layers import Layer
+from benchmarks.retargeting import source
+from posable._differentiable import Layer
 from posable.formats.conventions import markers_with_up
 from posable.gpu.device import Buffer, Stream, gpu, missing
-from posable.gpu.layer import adjoint, columns
+from posable.gpu.differentiable import adjoint, columns
 from posable.mocap.marker_sets import base_name
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -292,8 +295,144 @@ def layers(args) -> None:
         print(f"| {label} | {count} | {times} | {gap:.1e} of {same.mean() * 100:.0f}% |", flush=True)
 
 
+# ------------------------------------------------------------------------------------------------------------- clips
+
+QUALITY = {
+    "self penetration over 1 cm [% of frames]": "self over 1 cm [%]",
+    "ground penetration over 1 cm [% of frames]": "ground over 1 cm [%]",
+    "slip of standing feet, mean [mm]": "slip [mm]",
+    "mean acceleration [rad/s2]": "acceleration [rad/s²]",
+    "joint limits exceeded [% of frames]": "past limits [%]",
+    "velocity limits exceeded [% of frames]": "too fast [%]",
+    "jumps over 0.5 rad [frames]": "jumps",
+    "tracking error [mm]": "tracking [mm]",
+    "arm bones off [deg]": "arms [°]",
+    "leg bones off [deg]": "legs [°]",
+}
+
+
+def there_and_back(poses: np.ndarray, count: int) -> np.ndarray:
+    """Return poses (count, n) that run through a clip forwards and backwards, again and again."""
+    both = np.concatenate([poses, poses[-2:0:-1]])
+    return np.tile(both, (-(-count // len(both)), 1))[:count]
+
+
+def workspace(args) -> None:
+    """The workspace of the Panda's hand on a grid, with the clearance of every point."""
+    print("| reach of the Panda | points | s | points/s | reached | median clearance [rad] |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    skeleton, grid = ps.figures.panda(), 0.04 if args.count > 100_000 else 0.15
+    for device, where in (("cpu", f"{os.cpu_count()} cores"), ("cuda", "GPU")):
+        seconds, found = fastest(lambda: ps.reach(skeleton, "hand", grid=grid, device=device), 1)
+        print(
+            f"| {where} | {len(found.points)} | {seconds:.2f} | {len(found.points) / seconds:.3g} | "
+            f"{found.reachable.sum()} | {np.nanmedian(found.clearance):.3f} |",
+            flush=True,
+        )
+
+
+def takes(args) -> None:
+    """A take of HDM05, played forwards and backwards, tracked with everything included."""
+    _, actor, names, places, _ = load_take(args.data)
+    count = 100_000 if args.count > 100_000 else 2000
+    flat = there_and_back(places.reshape(len(places), -1), count)
+    markers = ps.Markers(tuple(names), flat.reshape(count, -1, 3), 120.0, actor.up)
+    print("| track, HDM05 | frames | s | frames/s | markers off, mean [mm] | acceleration [rad/s²] |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for device, threads in (("cpu", 1), ("cpu", None), ("cuda", None)):
+        some = (
+            markers if threads is None else ps.Markers(tuple(names), markers.positions[: count // 10], 120.0, actor.up)
+        )
+        seconds, take = fastest(lambda: ps.track(actor, some, device=device, threads=threads), 1)
+        bend = np.abs(np.diff(take.motion.poses, n=2, axis=0)).mean() * 120.0**2
+        where = "GPU" if device == "cuda" else f"{threads or os.cpu_count()} cores"
+        off = 1e3 * np.nanmean(take.errors)
+        print(
+            f"| {where} | {len(some)} | {seconds:.2f} | {len(some) / seconds:.0f} | {off:.3f} | {bend:.2f} |",
+            flush=True,
+        )
+
+
+def robot_and_clip(data: Path, count: int) -> tuple[ps.Skeleton, ps.Motion]:
+    """Return the Unitree G1 and a clip of `count` frames at 30 Hz: a person climbs down from boxes, and back."""
+    stored = data / "g1.npz"  # for a machine that cannot read MJCF
+    robot = ps.load(stored if stored.exists() else data / "mjcf/unitree_g1/g1.xml").skeleton
+    motion, _ = source(data, "climb_0")
+    assert robot is not None
+    return robot, ps.Motion(motion.skeleton, there_and_back(motion.poses, count), motion.fps)
+
+
+def clips(args) -> None:
+    """A long clip, and many short ones, on the Unitree G1: windows of frames on the GPU beside the CPU alone."""
+    count = 10_000 if args.count > 100_000 else 300
+    robot, motion = robot_and_clip(args.data, count)
+    print(f"| retarget to the G1 | frames | s | frames/s | {' | '.join(QUALITY.values())} |")
+    print("| --- | --- | --- | --- |" + " --- |" * len(QUALITY))
+
+    def line(where: str, frames: int, seconds: float, result: Any, of: ps.Motion) -> None:
+        quality = ps.motion_quality(result, of, scale=result.scale)
+        cells = " | ".join(f"{quality.get(key, np.nan):.3g}" for key in QUALITY)
+        print(f"| {where} | {frames} | {seconds:.2f} | {frames / seconds:.0f} | {cells} |", flush=True)
+
+    few = ps.Motion(motion.skeleton, motion.poses[: count // 10], motion.fps)
+    for device, threads in (("cpu", 1), ("cpu", None), ("cuda", None)):
+        some = motion if threads is None else few
+        ps.retarget(few, robot, device=device, threads=threads)  # compiles
+        seconds, result = fastest_once(lambda: ps.retarget(some, robot, device=device, threads=threads))
+        line("GPU" if device == "cuda" else f"{threads or os.cpu_count()} cores", len(some), seconds, result, some)
+    size, number = (1000, 64) if count > 1000 else (100, 2)
+    many = [ps.Motion(motion.skeleton, np.roll(motion.poses, 37 * k, axis=0)[:size], motion.fps) for k in range(number)]
+    workers = os.cpu_count() or 1
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_prepare, initargs=(robot, many)) as pool:
+        list(pool.map(_wait, [2.0] * workers))  # every worker has started and compiled
+        seconds, results = fastest_once(lambda: list(pool.map(_retarget_one, range(number))))
+    line(f"{number} clips, CPU, {workers} processes", size * number, seconds, results[1], many[1])
+    with ThreadPoolExecutor(8) as pool:
+        seconds, results = fastest_once(
+            lambda: list(pool.map(lambda one: ps.retarget(one, robot, device="cuda", threads=1), many))
+        )
+    line(f"{number} clips, GPU, 8 threads", size * number, seconds, results[1], many[1])
+
+
+_work: dict[str, Any] = {}  # of a process: the robot and the clips
+
+
+def _prepare(robot: ps.Skeleton, many: list[ps.Motion]) -> None:
+    _work.update(robot=robot, many=many)
+    warnings.simplefilter("ignore", ps.PosableWarning)
+    few = ps.Motion(many[0].skeleton, many[0].poses[:100], many[0].fps)
+    ps.retarget(few, robot, threads=1)
+
+
+def _wait(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def _retarget_one(k: int) -> ps.Motion:
+    return ps.retarget(_work["many"][k], _work["robot"], threads=1)
+
+
+def fastest_once(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the shorter time of two calls [s] and what the last returned."""
+    best, out = np.inf, None
+    for _ in range(2):
+        begin = time.perf_counter()
+        out = call()
+        best = min(best, time.perf_counter() - begin)
+    return best, out
+
+
 COLUMNS = ("work", "where", "problems", "ms", "a second", "reached %", "checks")
 SECTIONS = {"panda": panda, "human": human, "frames": frames, "sizes": sizes, "layers": layers, "cores": cores}
+LONG = {"workspace": workspace, "takes": takes, "clips": clips}
+SECTIONS |= LONG
+
+
+CAPTIONS = {
+    "workspace": "`ps.reach`, everything included",
+    "takes": "`ps.track`, everything included",
+    "clips": "`ps.retarget`, everything included; measures of `ps.motion_quality`",
+}
 
 
 def evidence(page: Page) -> None:
@@ -305,24 +444,28 @@ def evidence(page: Page) -> None:
         "solver; for the frames, where nothing can be reached, it is the share whose markers are as near as the CPU "
         "brings them, to a millimetre."
     )
-    asked = argparse.Namespace(data=page.data or BESIDE, count=page.pick(1_000_000, 10_000), few=page.pick(20_000, 500))
+    args = argparse.Namespace(data=page.data or BESIDE, count=page.pick(1_000_000, 10_000), few=page.pick(20_000, 500))
     rows, said = [], []
     for section in (panda, human, frames):
-        _, printed = page.captured(section, asked)
+        _, printed = page.captured(section, args)
         rows += [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.splitlines() if line[:1] == "|"]
         said += [line for line in printed.splitlines() if line[:1] != "|"]
-    page.table(f"{asked.count} problems at once", COLUMNS, rows, note=", ".join(said))
-    _, printed = page.captured(sizes, asked)
+    page.table(f"{args.count} problems at once", COLUMNS, rows, note=", ".join(said))
+    _, printed = page.captured(sizes, args)
     for _, named, found in read_tables(printed):
         page.table("Batch sizes, Panda, 20 restarts", named, found)
-    _, printed = page.captured(layers, asked)
+    _, printed = page.captured(layers, args)
     for _, named, found in read_tables(printed):
         note = "the gap is relative, between the gradients of 500 problems here and on the CPU that end at one minimum"
         page.table("A differentiable layer, with a posture", named, found, note=note)
-    _, printed = page.captured(cores, asked)
+    for name, section in LONG.items():
+        _, printed = page.captured(section, args)
+        for _, named, found in read_tables(printed):
+            page.table(CAPTIONS[name], named, found)
+    _, printed = page.captured(cores, args)
     for _, named, found in read_tables(printed):
         note = "the virtual cores of a shared machine differ in speed, so the ratio depends on the one that ran alone"
-        page.table(f"{asked.few} Pandas on the cores of the CPU, 20 restarts", named, found, note=note)
+        page.table(f"{args.few} Pandas on the cores of the CPU, 20 restarts", named, found, note=note)
 
 
 def main() -> None:

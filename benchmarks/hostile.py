@@ -274,8 +274,8 @@ def trouble(solver, skeletons, rng):
     limits = bool(rng.random() < 0.8)
     where = f"{solver} {skeleton.name} goals={goal_kind} start={start_kind} limits={limits}"
     try:
-        asked = [goal for goal, *_ in goals]
-        result = solve(skeleton, asked, solver=solver, start=start, limits=limits, max_iterations=MOST, threads=1)
+        wanted = [goal for goal, *_ in goals]
+        result = solve(skeleton, wanted, solver=solver, start=start, limits=limits, max_iterations=MOST, threads=1)
     except (SolverError, GoalError) as error:
         documented = any(text in str(error) for text in REFUSALS)
         return ("refused" if documented else "fault"), f"{where}: {error}"
@@ -315,9 +315,9 @@ def evidence(page):
     """Write the page of this subject; a fault is an error here, not a number."""
     page.text(
         "Figures with infinite, equal or no limits, frozen joints, no degree of freedom; goals of every kind, with "
-        "zero weights, at odds, at 1e12 m, or none; starts outside the limits or not numbers. A *fault* is an "
-        "undocumented exception, a NaN, a broken limit, too many iterations, or a success that independent formulas "
-        "on the frames of forward kinematics do not confirm."
+        "zero weights, in conflict, at 1e12 m, or none; starts outside the limits or NaN. A *fault* is an "
+        "undocumented exception, a NaN, a violated limit, too many iterations, or a success that independent "
+        "formulas on the frames of forward kinematics do not confirm."
     )
     (counts, found), _ = page.captured(run, page.pick(100_000, 3_000))
     rows = [
@@ -328,10 +328,10 @@ def evidence(page):
         "Hostile problems",
         ["solver", "problems", "answered", "refused", "faults"],
         rows,
-        note="*Answered*: with a pose inside the limits, and the truth on whether it meets the goals, which many of "
-        "these cannot. *Refused*: with a `SolverError` that says why, a start that is not a number above all; `fabrik` "
-        f"takes chains and places alone. At most {MOST} iterations each, in batches of {SIZE}; `rate` and `sqp`, "
-        "driven from Python, get a tenth of the problems.",
+        note="*Answered*: with a pose within the limits and a correct verdict on whether it meets the goals, which "
+        "many of these problems do not allow. *Refused*: with a `SolverError` that says why, mostly for a start that "
+        f"is NaN; `fabrik` accepts only chains and positions. At most {MOST} iterations each, in batches of {SIZE}; "
+        "`rate` and `sqp`, driven from Python, get a tenth of the problems.",
     )
     page.value("problems", total)
     page.value("faults", len(found))

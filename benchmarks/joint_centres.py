@@ -119,7 +119,7 @@ def spans(paths: np.ndarray, centre: np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Reference:
-    """A functional joint centre beside ours: off [mm], sure to [mm], motion (two angles) [deg], why it is no judge."""
+    """A functional joint centre beside ours: off [mm], sure to [mm], motion (two angles) [deg], what rules it out."""
 
     joint: str
     off: float
@@ -253,7 +253,7 @@ def evidence(page: Page) -> None:
         "functional or by regression (Harrington et al. 2007), from which its markers are steadier; wrists the point "
         "of the forearm from which the hand's keeps its distance. *Motion*: what was swept in the widest direction and "
         f"across it; balls need {ENOUGH:g}° in both, hinges {ENOUGH_HINGE:g}°. *Certain to*: how far the reference "
-        f"moves when a quarter of the take is left out; beyond {SURE:g} mm it is no judge. {LIMIT:g} mm are allowed. "
+        f"moves when a quarter of the take is left out; beyond {SURE:g} mm it does not count. {LIMIT:g} mm is allowed. "
         f"Priors were chosen on {', '.join(TUNED)}; the other takes were only judged."
     )
     worst: dict[str, float] = {}

@@ -338,7 +338,7 @@ def report_human(options):
     print(f"  both together                             {times['both']:8.2f} us")
     print(f"  damping and factorisation                 {times['factor']:8.2f} us")
     print(f"  damping, factorisation and solution       {times['solve']:8.2f} us")
-    print("  the same by algorithm 4 of Erleben & Andrews 2018, forward kinematics taken off:")
+    print("  the same by algorithm 4 of Erleben & Andrews 2018, without forward kinematics:")
     for job, label in (("printed", "as printed"), ("direct", "on chains only, products hoisted")):
         direct = bench.time(job, **options) - times["forward"]
         print(f"  {label:42s}{direct:8.2f} us   x{direct / times['derivatives']:.1f} the gathered one")
@@ -408,8 +408,8 @@ def report_start():
     seconds = start_seconds()
     if seconds is not None:
         imported, placed, solved = seconds
-        told = f"import {imported:.2f} s (asked: 0.3), frames {placed:.2f} s, solve {solved:.2f} s (asked: 1)"
-        print(f"warm start: {told}")
+        line = f"import {imported:.2f} s (budget 0.3), frames {placed:.2f} s, solve {solved:.2f} s (budget 1)"
+        print(f"warm start: {line}")
 
 
 # ---------------------------------------------------------------------------------------------------------- the page
@@ -420,9 +420,8 @@ def evidence(page):
     bench = human()
     options = {"runs": page.pick(RUNS, 40)}
     page.text(
-        f"The human of {bench.skeleton.size} degrees of freedom with {len(bench.springs.kind)} markers, inside a "
-        "compiled loop on one thread. Each time is the least of many short runs: what the work takes when nothing "
-        "disturbs it."
+        f"The human with {bench.skeleton.size} degrees of freedom and {len(bench.springs.kind)} markers, inside a "
+        f"compiled loop on one thread. Each time is the minimum of many short runs."
     )
     labels = {
         "forward": "forward kinematics, with all twists",
@@ -438,14 +437,14 @@ def evidence(page):
         taken = page.value(f"{job}_us", bench.time(job, **options) - times["forward"])
         rows.append([label, taken, f"{taken / times['derivatives']:.1f}"])
     page.table(
-        "Gradient and Hessian by algorithm 4 of Erleben & Andrews (2018), compiled alike, without forward kinematics",
+        "Gradient and Hessian by algorithm 4 of Erleben & Andrews (2018), compiled, without forward kinematics",
         ["algorithm 4", "us", "times ours"],
         rows,
     )
     start = start_seconds()
     if start is not None:
         rows = [
-            [what, page.value(key, second), asked] for (what, key, asked), second in zip(STARTS, start, strict=True)
+            [what, page.value(key, second), budget] for (what, key, budget), second in zip(STARTS, start, strict=True)
         ]
         page.table("A new process, with a warm cache", ["until", "s", "budget s"], rows)
 

@@ -229,8 +229,8 @@ def check_ranges(count, angles=3600, seed=8):
             if len(off):
                 wrong[kind] += 1
                 print(f"  problem {number}, {kind}: {len(off)} angles from {off[0]:.6f} rad")
-    told = ", ".join(f"{number} {kind}" for kind, number in wrong.items())
-    print(f"swivel ranges of {count} problems against {angles} angles each: {told} disagree")
+    counts = ", ".join(f"{number} {kind}" for kind, number in wrong.items())
+    print(f"swivel ranges of {count} problems against {angles} angles each: {counts} disagree")
     narrow = 100 * np.mean(np.less(widths, 0.05))
     print(
         f"they are {100 * np.mean(widths) / TURN:.1f}% of the circle on average, {narrow:.1f}% narrower than 0.05 rad"

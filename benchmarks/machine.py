@@ -36,8 +36,8 @@ def versions() -> dict[str, str]:
             out[name] = version(name)
         except PackageNotFoundError:
             continue
-    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         out["commit"] = done.stdout.strip()
     return out

@@ -50,9 +50,9 @@ def evidence(page) -> None:
         clips = cut(page.data, folder, page.pick(24, 4))
         page.text(
             f"`posable track` with {len(clips)} clips of {CLIP} frames with 41 markers, cut from an HDM05 take: "
-            "reading, tracking, and writing BVH, a report and an outcome for each. An actor who is calibrated once is "
-            "given with `--as-is`; otherwise every clip calibrates for itself. Processor time is that of all workers, "
-            "their start and end included."
+            "reading, tracking, and writing BVH, a report and an outcome file for each. With `--as-is` the actor is "
+            "calibrated once; otherwise every clip is calibrated separately. Processor time is that of all workers, "
+            "including their start and end."
         )
         throughput(page, folder, clips)
         once, each = costs(page, folder, clips)
@@ -116,7 +116,7 @@ def throughput(page, folder: Path, clips: list[Path]) -> None:
     folders = [name for name in ("one", "all", "dask") if (folder / name).is_dir()]
     same = all(len({(folder / name / f"{clip.stem}.bvh").read_bytes() for name in folders}) == 1 for clip in clips)
     page.value("same_bits", same)
-    page.text(f"The results of {', '.join(folders)} are {'the same bits' if same else 'NOT the same bits'}.")
+    page.text(f"The results of {', '.join(folders)} are {'bitwise identical' if same else 'NOT bitwise identical'}.")
 
 
 def _row(label: str, ran: Ran) -> list:
@@ -141,7 +141,7 @@ def costs(page, folder: Path, clips: list[Path]) -> tuple[float, float]:
         page.value(f"worker_start_{kind}", (few.processor or 0.0) - found[-1])
     rows = [["actor given", found[0], CLIP / found[0]], ["calibrated each", found[1], CLIP / found[1]]]
     start = page.values["worker_start_given"]
-    note = f"The start of a worker, {start:.1f} s where the engine has been compiled before, is not in it."
+    note = f"The start of a worker, {start:.1f} s with a compiled engine, is not included."
     page.table("A clip on one core", ["", "processor s", "frames per processor s"], rows, note)
     return found[0], found[1]
 
@@ -178,9 +178,10 @@ def estimate(page, once: float, each: float, more: float) -> None:
     """Write what a data set like AMASS would take."""
     page.heading(f"A data set of {HOURS:g} hours")
     page.text(
-        f"{HOURS:g} h at {RATE:g} Hz are {FRAMES / 1e6:.1f} million frames in {FILES} files. Hours on the clock, from "
-        "the processor time of a clip measured above times the number of files, divided by the cores: as if cores did "
-        "not slow one another down, and files were never waited for. The second figure is with 67 markers."
+        f"{HOURS:g} h at {RATE:g} Hz are {FRAMES / 1e6:.1f} million frames in {FILES} files. Wall-clock hours, "
+        "extrapolated from the processor time of a clip above, times the number of files, divided by the number of "
+        "cores, assuming that cores do not slow each other down and files are never waited for. The second figure is "
+        "with 67 markers."
     )
     rows = []
     for name, cores in PLACES:

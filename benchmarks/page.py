@@ -62,8 +62,8 @@ class Page:
             if len(row) != len(columns):
                 raise ValueError(f"table {title!r}: expected {len(columns)} cells, got {len(row)}: {row}")
         rules = ["---:" if _numeric([row[k] for row in kept]) else "---" for k in range(len(columns))]
-        told = [] if self.parts[-1:] == [f"## {title}"] else [f"**{title}**", ""]  # its heading says it already
-        lines = [*told, _line(columns), _line(rules)]
+        heading = [] if self.parts[-1:] == [f"## {title}"] else [f"**{title}**", ""]  # its heading says it already
+        lines = [*heading, _line(columns), _line(rules)]
         lines += [_line([shown(cell) for cell in row]) for row in kept]
         self.parts.append("\n".join(lines + (["", note.strip()] if note else [])))
         self.tables[title] = {"columns": list(columns), "rows": kept}
@@ -116,11 +116,11 @@ class Page:
         again = f"`python -m benchmarks {self.name}{' --quick' if self.quick else ''}`"
         kind = "A quick run: too few repeats to quote. " if self.quick else ""
         if host.get("load", 0.0) > 0.5 * host["cores"]:
-            kind += "The machine was busy with other work, so times on the wall clock are too long. "
+            kind += "The machine was busy with other work, so wall-clock times are inflated. "
         took = f"{seconds:.0f} s ({busy():.0f} s of processor time)"
         return (
             f"{kind}{self.date}, {took}, {host['processor']}, {host['cores']} cores{memory}, {host['system']}"
-            f"{load}. {used}. Again: {again}. Numbers for machines: [{self.name}.json]({self.name}.json)."
+            f"{load}. {used}. Reproduce: {again}. Data: [{self.name}.json]({self.name}.json)."
         )
 
     def _progress(self, text: str) -> None:

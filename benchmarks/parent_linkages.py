@@ -27,16 +27,16 @@ def evidence(page) -> None:
     figures = example()
     page.text(
         "The chapter moves an arm of links 15, 10 and 5 from (π/8, π/4, π/4) to (-20, 5), and to (-35, 5) beyond "
-        "its reach, in 21 frames whose goals lie on a straight line, one step of each method a frame. Its figures "
-        "are panels without numbers, showing frames 0, 5, 10, 15 and 20 (5.21: 0, 10, 18, 19, 20); ours show the "
-        "same frames, and a sixth panel lays the tip's path over the line. What the text says of each figure is "
-        "measured below."
+        "its reach, in 21 frames whose goals lie on a straight line, with one step of each method per frame. Its "
+        "figures are panels without numbers, showing frames 0, 5, 10, 15 and 20 (5.21: 0, 10, 18, 19, 20). Ours show "
+        "the same frames, and a sixth panel shows the path of the tip and the line. The statements of the text about "
+        "each figure are measured below."
     )
     path = page.folder / f"{page.name}_figures.png"
     page.folder.mkdir(parents=True, exist_ok=True)
     page.captured(figures.main, str(path))
     page.picture(
-        path.name, "Figures 5.20 to 5.25: blue the arm, red the goal; last column: the tip's path and the line"
+        path.name, "Figures 5.20 to 5.25: arm in blue, goal in red; last column: the path of the tip and the line"
     )
     played = {title: (figures.play(solver, goal), goal) for title, solver, goal, _ in figures.ROWS}
     rows = [[title, *measure(figures.ARM, poses, goal).values()] for title, (poses, goal) in played.items()]
@@ -92,10 +92,10 @@ def claims(page, figures, played) -> None:
             ["5.25", "cyclic coordinate descent tracks the path well",
              f"ends {cyclic['gap']:.2f} away, strays {cyclic['stray']:.2f}"],
         ],
-        note="Where we differ: the printed control term (5.27) squares the distance from the desired angle and "
-        "loses its sign; ours is linear in it. The printed scale 0.1 of the transpose diverges in radians for "
-        "links of this length; read in degrees it follows the moving goal, lagging behind it, as one short "
-        "step a frame must. The damping of 5.20b and 5.21b is not printed: 1 and 5 here.",
+        note="Differences: the printed control term (5.27) squares the distance from the desired angle, which loses "
+        "the sign; ours is linear. With links of this length, the printed scale 0.1 of the transpose diverges in "
+        "radians; in degrees it follows the moving goal with a lag, as one short step per frame must. The damping of "
+        "5.20b and 5.21b is not stated; we use 1 and 5.",
     )  # fmt: skip
     page.value("damped_turn", calm["turn"])
     page.value("undamped_turn", wild["turn"])

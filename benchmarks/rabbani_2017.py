@@ -29,11 +29,10 @@ def evidence(page) -> None:
     """Write the page."""
     page.text(
         "Rabbani (2017), figure 8, is a table of five ways to solve Jθ̇ = ṗ, with marks for robustness and speed and "
-        "a count of flops; it has no measured numbers, and its marks are pictures, which the text that we have does "
-        "not hold. Its text finds the singularity-robust method (damped least squares) very suitable in both. Here "
-        "each is measured with the engine's own Jacobians. Near a singularity: an arm of three links of 1 m, bent by "
-        "less and less, is asked to move 5 cm along itself, and one bare step, unclamped, is taken. A step longer than "
-        "a turn is of no use to anybody."
+        "a flop count. It has no measured numbers, and its marks are pictures that our copy of the text lacks. The "
+        "text finds the singularity-robust method (damped least squares) very suitable in both respects. Here each "
+        "method is measured with Posable's Jacobians. Near the singularity, an arm of three 1 m links, bent less and "
+        "less, moves 5 cm along itself with one unclamped step. A step longer than a turn is useless."
     )
     near_singularity(page)
     from_singular_starts(page)
@@ -71,17 +70,16 @@ def near_singularity(page) -> None:
     for axis in (steps, gains):
         axis.grid(alpha=0.25)
     steps.legend(fontsize=8)
-    page.plot(
-        "singular", chart, "One bare step of each method; dotted: half a turn, and an error that is as large as before"
-    )
+    page.plot("singular", chart, "One unclamped step of each method; dotted: half a turn, and an unchanged error")
     page.table(
         "The worst step over all bends",
         ["paper's name", "ours", "longest step [rad]", "worst error left", "robust"],
         rows,
-        note="*robust*: no step beyond half a turn. `pseudoinverse` and `qr` let dependent rows go only where they "
-        "depend to 1e-12 and 1e-6, so just above that they leap; `svd` cuts singular values below a thousandth "
-        "of the largest. As the paper says, the damped method stays robust. Where we differ: the paper's "
-        "pseudo-inverse is Matlab's, by singular values, which is our `svd`; our `pseudoinverse` is Parent's, by LU.",
+        note="*robust*: no step beyond half a turn. `pseudoinverse` and `qr` drop dependent rows only below 1e-12 "
+        "and 1e-6, so just above these values their steps are huge; `svd` truncates singular values below a "
+        "thousandth of the largest. As the paper says, the damped method stays robust. Differences: the "
+        "pseudo-inverse of the paper is Matlab's, by singular values, which is our `svd`; our `pseudoinverse` is "
+        "Parent's, by LU.",
     )  # fmt: skip
 
 
@@ -113,8 +111,8 @@ def from_singular_starts(page) -> None:
         f"The limb to {count} reachable goals, limits on, from a straight elbow, no restarts",
         ["solver", "places reached", "iterations", "poses reached", "iterations"],
         rows,
-        note="As users meet them: steps clamped to one radian, limits inside the solve (Rabbani 2017, practical notes) "
-        "except for `svd`, which ends with a projection as Blender's does and pays for it. Reached: 1 mm, 0.01 "
+        note="With default options: steps clamped to one radian, limits inside the solve (Rabbani 2017, practical "
+        "notes), except for `svd`, which projects at the end as Blender does, at a cost. Reached: within 1 mm, 0.01 "
         "rad and the limits, by forward kinematics.",
     )
 
@@ -126,11 +124,11 @@ def speed(page) -> None:
     chart = Figure(figsize=(7, 4.2), layout="constrained")
     axis = chart.subplots()
     rows = []
-    for name, (told, flops, grows) in METHODS.items():
+    for name, (title, flops, grows) in METHODS.items():
         times = [1e6 * iteration_seconds(name, size, page.pick(64, 8)) for size in sizes]
         slope = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
         axis.loglog(sizes, times, "o-", color=COLOURS[name], label=f"{name}, n^{slope:.2f}")
-        rows.append([told, name, flops, *times, f"n^{slope:.2f}", f"n^{grows}" if grows else ""])
+        rows.append([title, name, flops, *times, f"n^{slope:.2f}", f"n^{grows}" if grows else ""])
         page.value(f"{name}_us", dict(zip(map(str, sizes), times, strict=True)))
         page.value(f"{name}_exponent", slope)
     axis.set(xlabel="degrees of freedom", ylabel="one iteration [us]", xticks=sizes, xticklabels=sizes)
@@ -141,9 +139,8 @@ def speed(page) -> None:
         "Microseconds of one iteration, kinematics included",
         ["paper's name", "ours", "paper's flops", *(f"n = {n}" for n in sizes), "measured", "paper"],
         rows,
-        note="The paper counts a square system of n rows; six rows, as here, are solved in JJ' of 6 × 6 whatever n "
-        "is, so every method grows about as slowly as the Jacobian does, and the transpose's advantage is "
-        "small.",
+        note="The paper counts flops of a square system of n rows. Six rows, as here, lead to a 6 × 6 system JJ' for "
+        "any n, so every method grows about as slowly as the Jacobian, and the advantage of the transpose is small.",
     )
 
 

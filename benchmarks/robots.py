@@ -110,12 +110,12 @@ def talos(data: Path, passes: int) -> list[str]:
     ranged = np.isfinite(skeleton.lower)
     low, high = np.where(ranged, skeleton.lower, low), np.where(ranged, skeleton.upper, high)
     lines = []
-    for share, told in ((1.0, "whole range"), (0.5, "half the range")):
+    for share, label in ((1.0, "whole range"), (0.5, "half the range")):
         rng = np.random.default_rng(1)
         poses = neutral + share * (rng.uniform(low, high, size=(200, skeleton.size)) - neutral)
         frames = ps.forward(skeleton, poses)
         targets = {body: frames.matrix(body) for body in bodies}
-        lines += measure(f"Talos, {told}", skeleton, targets, neutral, restarts=100, passes=passes)
+        lines += measure(f"Talos, {label}", skeleton, targets, neutral, restarts=100, passes=passes)
     return lines
 
 
@@ -156,10 +156,10 @@ def human(data: Path, passes: int) -> list[str]:
 def evidence(page) -> None:
     """Write the page of this subject."""
     page.text(
-        f"Random reachable poses, inside the limits, from one fixed start, with restarts. Solved means within "
-        f"{NEAR * 1e3:g} mm, {TURNED:g} rad and the limits, by forward kinematics alone. Times are the best of some "
-        "passes for each problem, through a `Session`, through `solve`, and in a batch on one core, a problem's share. "
-        "A Session's excludes moving its goals; the comparison with peers includes it."
+        f"Random reachable poses within the limits, from one fixed start, with restarts. Solved means within "
+        f"{NEAR * 1e3:g} mm, {TURNED:g} rad and the limits, by forward kinematics alone. Times are the best of "
+        f"several passes for each problem: through a `Session`, through `solve`, and per problem of a batch on one "
+        f"core. The time of a Session excludes moving its goals; the comparison with peers includes it."
     )
     rows = []
     for work in (panda, talos, human):

@@ -46,8 +46,8 @@ def run_all(names: list[str], quick: bool, folder: Path) -> int:
         code = measure_in(elsewhere, name, folder) if elsewhere else measure_here(name, quick, folder)
         if code:
             failed.append(name)
-        told = "FAILED after" if code else "done in"
-        print(f"{name}: {told} {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+        outcome = "FAILED after" if code else "done in"
+        print(f"{name}: {outcome} {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
     write_index(folder)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
@@ -95,10 +95,10 @@ def write_index(folder: Path) -> None:
 
 INDEX = """# Results
 
-What Posable was measured at. Every page names its machine, versions and date, and how to measure it again; `make bench`
-measures all of them.
+Measurements of Posable. Every page states the machine, versions and date, and the command that repeats it; `make
+bench` repeats all of them.
 
-| page | measured | took |
+| page | date | duration |
 | --- | ---: | ---: |
 {rows}
 """

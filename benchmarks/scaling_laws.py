@@ -24,9 +24,9 @@ def evidence(page) -> None:
     """Write the page."""
     page.text(
         "How the cost grows, and with which exponent: the slope of log time over log size, fitted by least squares. "
-        "The first section times one evaluation inside a compiled loop; the others time solves from Python, on one "
-        "thread unless it says otherwise, and divide by the iterations, so that harder problems do not count as "
-        "dearer ones."
+        "The first section times one evaluation inside a compiled loop. The others time solves from Python, on one "
+        "thread unless stated otherwise, and divide by the iterations, so that harder problems do not appear more "
+        "expensive."
     )
     evaluations(page)
     chart = Figure(figsize=(12, 7.5), layout="constrained")
@@ -69,11 +69,11 @@ def evaluations(page) -> None:
     shapes = {"chain": (16, 32, 64, 128, 256), "tree": (15, 31, 63, 127, 255)}
     for axis, (shape, sizes) in zip(axes[:2], shapes.items(), strict=True):
         benches = [kinematics.grown(shape, size, 16) for size in sizes]
-        for job, told in JOBS.items():
+        for job, label in JOBS.items():
             times = [microseconds(bench, job, runs) for bench in benches]
-            slope = curve(axis, sizes, times, told)
+            slope = curve(axis, sizes, times, label)
             rows.append(
-                [f"joints of a {shape}", told, f"{times[0]:.2f} to {times[-1]:.2f}", f"{slope:.2f}", LAWS[shape, job]]
+                [f"joints of a {shape}", label, f"{times[0]:.2f} to {times[-1]:.2f}", f"{slope:.2f}", LAWS[shape, job]]
             )
             page.value(f"{shape}_{job}_exponent", slope)
         axis.set(title=f"a {shape}, 16 markers", xlabel="joints", ylabel="[us]")
@@ -169,8 +169,8 @@ def depths(page, axis) -> None:
     axis.set(title="64 joints, 16 goals", xlabel="depth", ylabel="one iteration [us]")
     page.table(
         "64 joints in limbs, 16 goals", ["depth", "one iteration [us]"], zip(sizes, times, strict=True),
-        note=f"Exponent {slope:.2f}; the Hessian's operations grow with the depth, the factorisation's with its "
-        "square, and forward kinematics not at all.",
+        note=f"Exponent {slope:.2f}; the operations of the Hessian grow with the depth, those of the factorisation "
+        "with its square, and those of forward kinematics not at all.",
     )  # fmt: skip
     page.value("depth_exponent", slope)
 
@@ -200,8 +200,8 @@ def goals(page, axis) -> None:
     axis.set(title="the human", xlabel="position goals", ylabel="one iteration [us]")
     page.table(
         "The human of 71 degrees of freedom", ["goals", "one iteration [us]"], zip(counts, times, strict=True),
-        note=f"Exponent {slope:.2f}. Ten times the goals do not cost twice as much: each adds its wrench and "
-        "stiffness to a body, and the tree is gathered once.",
+        note=f"Exponent {slope:.2f}. Ten times as many goals cost less than twice as much: each adds its wrench and "
+        "stiffness to a body, and the tree is traversed once.",
     )  # fmt: skip
     page.value("goals_exponent", slope)
 
@@ -228,8 +228,8 @@ def batches(page, axis) -> None:
     axis.set(title="one call of solve", xlabel="problems in the batch", ylabel="the whole batch [ms]")
     page.table(
         "Milliseconds a problem, one thread", ["figure", *(f"{size}" for size in sizes), "exponent of the whole"], rows,
-        note="The same few problems over and over. A call costs some tens of microseconds before it solves "
-        "anything, which a batch shares; beyond that the time is linear.",
+        note="The same few problems, repeated. Each call has an overhead of some tens of microseconds, which a batch "
+        "shares; beyond that the time is linear.",
     )  # fmt: skip
 
 
@@ -262,5 +262,5 @@ def threads(page, axis) -> None:
     axis.legend(fontsize=8)
     page.table(
         "Problems a second", ["figure", *(f"{count} threads" for count in counts), "gain", "same bits"], rows,
-        note="On the wall clock: where the machine was busy (below), the gain says little.",
+        note="Wall-clock times: if the machine was busy (below), the gain says little.",
     )  # fmt: skip

@@ -24,7 +24,7 @@ import numpy as np
 import posable as ps
 from benchmarks.page import Page
 from posable import _solutions
-from posable.limb.hinges import six_hinges
+from posable.limb.six_axis_arm import six_hinges
 
 g = ps.goals
 HALF = np.pi / 2

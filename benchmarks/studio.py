@@ -1,12 +1,12 @@
 """How long the studio takes from a handle's message to the new figure, and whether it loses or hoards anything.
 
-    python -m benchmarks.studio [--seconds 60] [--rate 200] [--drags 1000]
+    python -m benchmarks.studio [--seconds 60] [--rate 200] [--drags 1000] [--file robot.xml --body right_wrist]
 
-A second process connects like a page (no browser: nothing is drawn) and drags the right hand of the human with its six
-handles by the same messages that a page sends. `round_trip`: from sending a drag until the answer with the figure in it
-has arrived and is decoded; `inside`: from the session being told until the figure is handed to the network; `work`: the
-time that this kept one core busy. Then drags
-arrive at a steady rate for a while; the memory of the studio's process and the last target are looked at.
+A second process connects like a page (no browser: nothing is drawn) and drags a handle by the same messages that a page
+sends: the right hand of the human, or another one of a file. Meshes, balance and contacts are shown. `round_trip`: from
+sending a drag until the answer with the figure in it has arrived and is decoded; `inside`: from the session being told
+until the figure is handed to the network; `work`: the time that this kept one core busy. Then drags arrive at a steady
+rate for a while; the memory of the studio's process and the last target are checked.
 """
 
 from __future__ import annotations
@@ -18,21 +18,19 @@ import subprocess
 import sys
 import threading
 import time
+from urllib.parse import quote
 
 import numpy as np
-
-HANDLE = "/handles/hand.R"
-
 
 # ---------------------------------------------------------------------------------------------------- the page's side
 
 
-def drag_message(phase: str, start: np.ndarray, end: np.ndarray) -> bytes:
+def drag_message(handle: str, phase: str, start: np.ndarray, end: np.ndarray) -> bytes:
     """Return what a page sends while a handle is dragged."""
     import msgspec
 
     return msgspec.msgpack.encode({
-        "type": "SceneNodeDragMessage", "phase": phase, "name": HANDLE, "instance_index": None,
+        "type": "SceneNodeDragMessage", "phase": phase, "name": handle, "instance_index": None,
         "start_position": start.tolist(), "start_screen_pos": (0.5, 0.5), "end_position": end.tolist(),
         "end_screen_pos": (0.5, 0.5), "button": "left", "modifier": None, "owner": "",
     })  # fmt: skip
@@ -56,8 +54,9 @@ def path(k: float) -> np.ndarray:
 class Page:
     """A page without a screen: sends drags, receives everything, and knows where the handle was last."""
 
-    def __init__(self, socket, start: np.ndarray):
-        self.socket, self.start = socket, start
+    def __init__(self, socket, handle: str, start: np.ndarray, up: str, scale: float):
+        self.socket, self.handle, self.start = socket, handle, start
+        self.axes, self.scale = [0, 1, 2] if up == "y" else [2, 0, 1], scale
         self.place = start
         self.moved = asyncio.Event()
         self.frames = self.bytes = self.messages = 0
@@ -67,12 +66,16 @@ class Page:
             found = messages_in(data)
             self.frames, self.bytes, self.messages = self.frames + 1, self.bytes + len(data), self.messages + len(found)
             for message in found:
-                if message["type"] == "SetPositionMessage" and message["name"] == HANDLE:
+                if message["type"] == "SetPositionMessage" and message["name"] == self.handle:
                     self.place = np.array(message["position"])
                     self.moved.set()
 
     async def drag(self, offset: np.ndarray, phase: str = "update") -> None:
-        await self.socket.send(drag_message(phase, self.place, self.start + offset))
+        await self.socket.send(drag_message(self.handle, phase, self.place, self.start + self.offset(offset)))
+
+    def offset(self, offset: np.ndarray) -> np.ndarray:
+        """Return an offset (3,) [m] for a person with y up in the axes and the size of the figure."""
+        return self.scale * offset[self.axes]
 
     async def round_trip(self, offset: np.ndarray) -> float:
         self.moved.clear()
@@ -82,7 +85,9 @@ class Page:
         return time.perf_counter() - begin
 
 
-async def be_a_page(url: str, start: np.ndarray, drags: int, seconds: float, rate: float) -> dict:
+async def be_a_page(
+    url: str, handle: str, start: np.ndarray, up: str, scale: float, drags: int, seconds: float, rate: float
+) -> dict:
     """Drag one after another, then at a steady rate; return the round trips [ms] and what came back."""
     import msgspec
     import viser
@@ -96,7 +101,7 @@ async def be_a_page(url: str, start: np.ndarray, drags: int, seconds: float, rat
     }  # fmt: skip
     spoken: list = [protocol]
     async with connect(url.replace("http", "ws"), subprotocols=spoken, max_size=None, compression=None) as socket:
-        page = Page(socket, start)
+        page = Page(socket, handle, start, up, scale)
         listening = asyncio.create_task(page.listen())
         await socket.send(msgspec.msgpack.encode(camera))
         await asyncio.sleep(2.0)
@@ -123,7 +128,7 @@ async def be_a_page(url: str, start: np.ndarray, drags: int, seconds: float, rat
         await asyncio.sleep(1.0)
         out["storm"] = {
             "drags": count, "rate": round(count / seconds, 1),
-            "last_target_missed_m": round(float(np.linalg.norm(page.place - start - last)), 5),
+            "last_target_missed_m": round(float(np.linalg.norm(page.place - start - page.offset(last))), 5),
         }  # fmt: skip
         await page.drag(last, "end")
         listening.cancel()
@@ -185,21 +190,35 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=200.0)
     parser.add_argument("--drags", type=int, default=1000)
-    parser.add_argument("--page", nargs=4, help=argparse.SUPPRESS)  # the second process: URL and the hand's place
+    parser.add_argument("--file", help="a figure or a take; by default the human")
+    parser.add_argument("--body", default="hand.R", help="the handle to drag")
+    parser.add_argument("--page", nargs=7, help=argparse.SUPPRESS)  # the second process: URL, node, place, up, scale
     args = parser.parse_args()
     if args.page:
-        start = np.array([float(value) for value in args.page[1:]])
-        print(json.dumps(asyncio.run(be_a_page(args.page[0], start, args.drags, args.seconds, args.rate))))
+        url, handle, *place, up, scale = args.page
+        start = np.array([float(value) for value in place])
+        rest = (args.drags, args.seconds, args.rate)
+        print(json.dumps(asyncio.run(be_a_page(url, handle, start, up, float(scale), *rest))))
         return
 
+    from posable.studio.appearance import extent
     from posable.studio.server import Studio
     from posable.studio.session import Session
 
     session = Session()
+    if args.file:
+        session.open_path(args.file)
     session.warm_up()
     studio = Studio(session, port=8290, detail=0.5)
+    session.contact_detector.wait()
+    while not session.ready:
+        time.sleep(0.1)
     watch = Watch(studio)
-    place = [f"{value:.6f}" for value in session.frames.position("hand.R")]
+    scale = 1.0 if not args.file else 0.5 * extent(session.skeleton) / 1.5
+    place = [
+        f"/handles/{quote(args.body, safe='')}", *(f"{value:.6f}" for value in session.frames.position(args.body)),
+        session.skeleton.up or "z", f"{scale:.4f}",
+    ]  # fmt: skip
     options = [f"--{key}={getattr(args, key)}" for key in ("seconds", "rate", "drags")]
     page = subprocess.Popen(
         [sys.executable, __file__, *options, "--page", studio.url, *place], stdout=subprocess.PIPE, text=True
@@ -211,7 +230,12 @@ def main() -> None:
     threading.Timer(min(10.0, 0.2 * args.seconds), lambda: memory.append(rss())).start()
     out = json.loads(page.stdout.read())
     out["storm"] |= {"rss_before_MB": round(memory[0], 1), "rss_after_MB": round(rss(), 1)}
-    print(json.dumps({"inside": inside, "work": work, **out}, indent=2))
+    surfaces = (*studio.stage.look.skins, *studio.stage.look.rigid)
+    shown = {
+        "surfaces": len(surfaces), "triangles": sum(len(surface.faces) for surface in surfaces),
+        "contacts while dragging": session.contact_detector.cheap,
+    }  # fmt: skip
+    print(json.dumps({"inside": inside, "work": work, **out, "shown": shown}, indent=2))
     studio.close()
 
 

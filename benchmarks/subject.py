@@ -1,4 +1,4 @@
-"""What a subject is: a name, a title, the module that measures it, and what it needs to be there."""
+"""A subject: name, title, the module that measures it, and what it requires."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ BESIDE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @dataclass(frozen=True)
 class Subject:
-    """One thing measured. `module` has a function `evidence(page: Page) -> None`; it is imported when it runs.
+    """One benchmark. `module` has a function `evidence(page: Page) -> None`; it is imported when it runs.
 
-    `needs` names what must be there: "data" (the recordings), "gpu" (one of NVIDIA's) or a module of Python. Without it
-    the subject is skipped, with the reason.
+    `needs` lists requirements: "data" (the recordings), "gpu" (an NVIDIA GPU) or a Python module. Without them the
+    subject is skipped, with the reason.
     """
 
     name: str

@@ -4,8 +4,8 @@ from benchmarks.subject import Subject
 
 SUBJECTS = (
     Subject("kinematics", "Kinematics and derivatives", "benchmarks.kinematics"),
-    Subject("robots", "Robots and a human to random reachable poses", "benchmarks.robots"),
-    Subject("front_door", "Session and solve: what a call costs, now and before", "benchmarks.front_door"),
+    Subject("robots", "Robots and a human: random reachable poses", "benchmarks.robots"),
+    Subject("front_door", "Session and solve: cost of a call", "benchmarks.front_door"),
     Subject("goals", "Mixed goals on every figure", "benchmarks.goals"),
     Subject("natural", "Natural poses: least change and a prior of poses", "benchmarks.natural", ("data",)),
     Subject(
@@ -20,26 +20,26 @@ SUBJECTS = (
     Subject(
         "erleben_andrews_2018", "Erleben & Andrews 2018: exact Hessians", "benchmarks.erleben_andrews_2018", ("data",)
     ),
-    Subject("scaling_laws", "Scaling laws: what a solve costs as it grows", "benchmarks.scaling_laws"),
+    Subject("scaling_laws", "Scaling laws: cost of a solve by size", "benchmarks.scaling_laws"),
     Subject("takes", "Takes: tracking, hidden markers, retargeting", "benchmarks.takes", ("data",)),
     Subject("retargeting", "Human motion on a humanoid robot", "benchmarks.retargeting", ("data",)),
     Subject("corruption", "Corrupted takes: spikes, swaps, dropouts, wrong units", "benchmarks.corruption", ("data",)),
     Subject("cameras", "Cameras: motion from 2D keypoints", "benchmarks.cameras", ("data",)),
     Subject("joint_centres", "Joint centres beside a functional method", "benchmarks.joint_centres", ("data",)),
-    Subject("many", "Many files: throughput, and what a large data set would take", "benchmarks.many", ("data",)),
+    Subject("many", "Many files: throughput, and an estimate for a large data set", "benchmarks.many", ("data",)),
     Subject("collision", "Collision: poses that do not touch themselves", "benchmarks.collision", ("data", "mujoco")),
     Subject("solutions", "All solutions of six-axis arms", "benchmarks.solutions", ("eaik",)),
     Subject("gpu", "Batches on a GPU", "benchmarks.gpu", ("gpu",)),
     Subject("interaction", "Interaction: the studio's latency", "benchmarks.interaction", ("viser",)),
-    Subject("afternoon", "A scripted afternoon in the studio", "benchmarks.afternoon", ("viser", "playwright")),
-    Subject("trust", "Trust: predictions, remedies and derivatives", "benchmarks.trust"),
+    Subject("afternoon", "Long session in the studio", "benchmarks.afternoon", ("viser", "playwright")),
+    Subject("trust", "Predictions, remedies and derivatives", "benchmarks.trust"),
     Subject("hostile", "Hostile problems", "benchmarks.hostile"),
     Subject("control", "Control: limits, singularities and hostile targets", "benchmarks.control", ("data",)),
     Subject("lines", "Control: straight lines on six arms", "benchmarks.lines"),
     Subject("formats", "Files: speed and agreement of the readers", "benchmarks.formats", ("data",), "readers"),
     Subject("fuzz_formats", "Files: readers under mutated input", "benchmarks.fuzz_formats"),
-    Subject("fuzzing", "Fuzzing: files, problems, messages and kills", "benchmarks.fuzz", ("viser",)),
-    Subject("blender_formats", "Files: what Blender makes of them", "benchmarks.blender_formats", ("data",)),
-    Subject("peers", "Posable beside its peers", "benchmarks.peers"),
+    Subject("fuzzing", "Fuzzing: files, problems, messages and killed processes", "benchmarks.fuzz", ("viser",)),
+    Subject("blender_formats", "Files: compared with Blender", "benchmarks.blender_formats", ("data",)),
+    Subject("peers", "Comparison with other libraries", "benchmarks.peers"),
 )
 BY_NAME = {subject.name: subject for subject in SUBJECTS}

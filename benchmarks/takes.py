@@ -18,7 +18,7 @@ import numpy as np
 import posable as ps
 from benchmarks.page import Page
 from benchmarks.recordings import read_markers, read_motion, read_skeleton
-from posable.mocap.contacts import find_contacts
+from posable.mocap.foot_contacts import find_contacts
 from posable.mocap.screen import MarkerSource
 
 FIGURE, TAKE = "hdm05/HDM_dg.asf", "hdm05/HDM_dg_03-05_02_120"
@@ -29,9 +29,9 @@ def evidence(page: Page) -> None:
     """Write the page, section by section; a quick run has the walk alone."""
     assert page.data is not None  # it is among this subject's needs
     page.text(
-        "Recordings of HDM05 and CMU, tracked with nothing but their marker file and skeleton file, limits on, on "
-        "one core unless it says otherwise. Errors are distances of markers from where they were recorded; a foot's "
-        "slip is how far it moves while it stands."
+        "Recordings of HDM05 and CMU, tracked from only their marker and skeleton files, with limits, on one core "
+        "unless stated otherwise. Errors are distances from the recorded markers; the slip of a foot is how far it "
+        "moves while it stands."
     )
     if not page.quick:
         take(page, page.data)
@@ -91,10 +91,10 @@ def take(page: Page, data: Path) -> None:
         f"HDM05 {Path(TAKE).name}: {one.report.frames} frames at {fps:g} Hz",
         ["", "recorded angles (AMC)", "tracked", "tracked, smooth=0.05"],
         rows,
-        note=f"Calibrating takes {seconds:.1f} s of one core. On two threads the motion has "
-        f"{'the same bits' if np.array_equal(one.motion.poses, two.motion.poses) else 'OTHER BITS'}. The limits in "
+        note=f"Calibrating takes {seconds:.1f} s of one core. On two threads the motion is "
+        f"{'bitwise identical' if np.array_equal(one.motion.poses, two.motion.poses) else 'DIFFERENT'}. The limits in "
         "the skeleton file are narrower than the actor's own recorded angles, mostly at shoulders, wrists and feet: "
-        "that is where the error that is left sits. What `print(take.report)` says of it:",
+        "most of the remaining error is there. `print(take.report)`:",
     )
     page.text(f"```text\n{one.report}\n```")
     page.value("take_mean_mm", MM * one.report.mean)
@@ -166,7 +166,7 @@ def unnamed(page: Page, data: Path) -> None:
             "confidence",
         ],
         rows,
-        note="CMU 85_12 is on the figure of another subject, for its own is not among the recordings.",
+        note="CMU 85_12 uses the skeleton of another subject, because its own is not available.",
     )
     page.value("unnamed", {row[0]: row[2:] for row in rows})
 
@@ -201,8 +201,8 @@ def hidden(page: Page, data: Path) -> None:
         ["take", "hidden", "median [mm]", "95% [mm]", "coming back, median [mm]", "largest step of a joint [rad]",
          "frames failed", "frames a second"],
         rows,
-        note="*Coming back*: in the last frame of a gap. The largest step is between two frames: no joint leaps "
-        "when a marker goes or comes. The actor was calibrated with all of the markers.",
+        note="*Coming back*: in the last frame of a gap. The largest step is between consecutive frames: no joint "
+        "jumps when a marker disappears or returns. The actor was calibrated with all of the markers.",
     )  # fmt: skip
     page.value("hidden", {f"{row[0]}, {row[1]}": row[2:] for row in rows})
 
@@ -240,7 +240,7 @@ ASKED = 5.0  # [mm]: the slip that is allowed
 
 def walk(page: Page, data: Path) -> None:
     """CMU 02_01 tracked from its C3D, against its AMC, and retargeted to a human, a character and a robot."""
-    page.heading("A walk, tracked and given to others")
+    page.heading("A walk, tracked and retargeted to other figures")
     asf, markers = read_skeleton(data / "cmu/02.asf"), read_markers(data / "cmu/02_01.c3d")
     actor = ps.calibrate(asf, markers)
     ps.track(actor, markers, threads=1)
@@ -251,7 +251,7 @@ def walk(page: Page, data: Path) -> None:
         f"CMU 02_01, {report.frames} frames: tracked with a mean marker error of {MM * report.mean:.1f} mm at "
         f"{report.frames / report.seconds:.0f} frames a second. Its joints are "
         f"{MM * np.median(list(gaps.values())):.0f} mm from those of the recorded AMC (median over the joints of the "
-        "mean over the frames): the AMC is on the skeleton file's own bone lengths, ours is on lengths fitted to the "
+        "mean over the frames): the AMC has the bone lengths of the skeleton file, ours has lengths fitted to the "
         "markers."
     )
     page.value("walk_joints_mm", {name: MM * gap for name, gap in gaps.items()})
@@ -279,7 +279,7 @@ def walk(page: Page, data: Path) -> None:
         ["motion", "to", "foot contacts", "slip, mean [mm]", "slip, largest [mm]", "touches of hands",
          "numbers beyond a limit", "frames a second"],
         rows,
-        note=f"{ASKED:g} mm of slip are allowed. {f'More: {far}.' if far else 'Nothing slips farther.'}",
+        note=f"A slip of {ASKED:g} mm is allowed. {f'More: {far}.' if far else 'No foot slips farther.'}",
     )  # fmt: skip
     page.value("retargeted", {f"{row[0]} to {row[1]}": row[2:] for row in rows})
 
@@ -327,19 +327,19 @@ def hour(page: Page, data: Path) -> None:
         code = os.waitstatus_to_exitcode(status)  # 1: written, and the verdict asks to look at it
         if code not in (0, 1) or not (folder / "hour.bvh").stat().st_size:
             raise RuntimeError(f"posable track: exit code {code}, {said['verdict']}")
-    told = usage.ru_maxrss / 1e6
+    peak = usage.ru_maxrss / 1e6
     page.table(
         f"{int(total)} frames at 120 Hz, 41 markers, all cores",
         ["", "s", "frames a second", "peak memory [GB]"],
         [
             ["`ps.track` of markers in memory", seconds, total / seconds, peak],
-            ["`posable track` from C3D to BVH, calibrated, with a report", typed, total / typed, told],
+            ["`posable track` from C3D to BVH, calibrated, with a report", typed, total / typed, peak],
         ],
         note=f"The markers are {given:.2f} GB of the first; its mean marker error is {MM * mean:.2f} mm. "
         f"The verdict on the second: {said['verdict']}.",
     )
     page.value("hour_peak_GB", peak)
-    page.value("hour_by_command_line_peak_GB", told)
+    page.value("hour_by_command_line_peak_GB", peak)
 
 
 def hour_of_markers(data: Path) -> ps.Markers:

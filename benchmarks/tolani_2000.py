@@ -48,22 +48,23 @@ PAPER = {  # a line for each method; the errors are given with limits on alone
         ("goal unreachable", "optimisation", "0.011", "1", "", "", ""),
     ),
 }
-WHERE_WE_DIFFER = """Where we differ, and why.
+WHERE_WE_DIFFER = """Differences from the paper:
 
-- *Figure.* The lengths and joint limits of the arm and of the human's leg, and the poses drawn from them, are our own
-  and not the paper's, which prints none: its failures and errors are of other problems than ours.
-- *Time.* The paper's machine is of its time, so its seconds are not compared; its ratios are. Our `newton` is compiled
-  and uses exact second derivatives, and stands nearer to the closed form than CFSQP did; SciPy's SLSQP, driven from
-  Python, stands farther, and the inverse Jacobian too, which integrates in Python.
-- *Failures.* For poses with limits on, our numerical solvers fail more often than the paper's 0.6 and 1.75%. Our goals
-  come from poses spread evenly over the whole range of every joint, far corners included, and each solve has one start,
-  at rest, and no restarts; the paper says neither how its goals were drawn nor where its solvers began. The closed form
-  fails nowhere. The paper's text says the same of its own, but its table 6 has 1.1% failures of partial orientations
-  with limits: it optimises over two angles there, where ours looks at the whole circle.
+- *Figure.* The paper does not state lengths and joint limits, so those of our arm and leg, and the poses drawn from
+  them, differ from the paper's; failures and errors refer to different problems.
+- *Time.* Ratios are compared, not seconds, because of the age of the paper's machine. Our `newton` is compiled and
+  uses exact second derivatives, so it is closer to the closed form than CFSQP was; SciPy's SLSQP and the inverse
+  Jacobian, both driven from Python, are slower in comparison.
+- *Failures.* For poses with limits on, our numerical solvers fail more often than the paper's 0.6 and 1.75%. Our
+  goals come from poses distributed uniformly over the whole range of every joint, and each solve has one start, at
+  rest, and no restarts; the paper states neither how its goals were drawn nor where its solvers started. The closed
+  form never fails. The paper claims the same, but its table 6 shows 1.1% failures for partial orientations with
+  limits: it optimises over two angles there, where ours searches the whole circle.
 - *Out of reach.* In the paper the closed form beats the optimiser in table 5 and loses to it in tables 6 and 7; ours
-  loses to `newton` wherever the goal is out of reach, and beats SLSQP in tables 5 and 7. It looks for the best answer
-  of all, place before direction, where `newton` ends at the nearest stationary point of both together. These goals are
-  the ones that the closed form calls unreachable; a failure is a solver that claims to have reached one.
+  is slower than `newton` for goals out of reach, and faster than SLSQP. It searches for the
+  global optimum, position before direction, whereas `newton` stops at the nearest stationary point of both
+  combined. These are the goals that the closed form reports as unreachable; a failure is a solver that claims to
+  have reached one.
 - *Errors.* Ours are metres and radians; numerical solvers stop at their tolerance of 1e-4 m and 1e-3 rad. The paper
   measures rotations by one minus the product of quaternions, where 1e-8 is an angle of 2.8e-4 rad, and axes by the
   square of one minus their cosine, where 1e-8 is an angle of 0.014 rad; it gives no unit of length.
@@ -75,10 +76,10 @@ SAME = 1e-6  # [rad]: a pose that came back
 def evidence(page) -> None:
     """Write the page."""
     page.text(
-        "Tolani, Goswami and Badler (2000) solve a limb of seven degrees of freedom in closed form and set it "
-        "beside an SQP optimiser (CFSQP) and an inverse Jacobian integrated by an ODE solver. Here `limb` stands "
-        "beside `newton`, `sqp` (SciPy's SLSQP) and `rate` (resolved motion rate, RK45). Goals come from poses "
-        "inside the limits; the numerical solvers start at rest, without restarts. Times are of one thread."
+        "Tolani, Goswami and Badler (2000) solve a seven-dof limb in closed form and compare it with an SQP "
+        "optimiser (CFSQP) and an inverse Jacobian integrated by an ODE solver. Here `limb` is compared with "
+        "`newton`, `sqp` (SciPy's SLSQP) and `rate` (resolved motion rate, RK45). Goals come from poses within the "
+        "limits; the numerical solvers start at rest, without restarts. Times are for one thread."
     )
     _, printed = page.captured(limb_tables.tables, page.pick(20000, 500), page.pick(1000, 50))
     found = read_tables(printed)
@@ -104,9 +105,8 @@ def checks(page) -> None:
     agree, ranges = page.captured(limb_checks.check_ranges, page.pick(200, 3))
     page.value("random_limbs_good", bool(good and agree))
     page.text(
-        "Limbs with random offsets, rest rotations, hinge axes, ball joints and limits on a moving root; the "
-        "answers are judged by forward kinematics, the swivel ranges by brute force over 3,600 angles that shares "
-        "no code with them."
+        "Limbs with random offsets, rest rotations, hinge axes, ball joints and limits on a moving root. Solutions "
+        "are verified by forward kinematics, swivel ranges by independent brute force over 3,600 angles."
     )
     page.text("\n".join(f"- {line.strip()}" for line in (met + ranges).splitlines() if line.strip()))
 
@@ -122,8 +122,8 @@ def figures_12_13(page) -> None:
     )
     page.text("\n".join(f"- {line}" for line in printed.splitlines()))
     page.text(
-        "The paper shows postures of an arm after each cycle, without numbers: the pseudo-inverse drifts, the "
-        "closed form comes back. So do ours."
+        "The paper shows postures of an arm after each cycle, without numbers: the pseudo-inverse drifts, the closed "
+        "form returns to its start. Ours behave the same."
     )
 
 
@@ -165,9 +165,9 @@ def figures_14_15(page) -> None:
         "The same goal before and after a detour",
         ["solver", "detours", "pose came back", "median difference [rad]", "largest"],
         rows,
-        note="Each solver starts where it stands, as in an interactive session. The paper shows legs in figures 14 "
-        "(an optimiser: another answer) and 15 (closed form: the same answer), without numbers. Detours of "
-        "which an end was not reached are left out.",
+        note="Each solver starts from its current pose, as in an interactive session. The paper shows legs in "
+        "figures 14 (optimiser: a different solution) and 15 (closed form: the same solution), without numbers. "
+        "Detours with an end that was not reached are omitted.",
     )
 
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks trust
 
-Random problems on five figures that the default solver ends STUCK on. Every check uses `solve` and nothing else of what
-it checks. A prediction is right if it is within 20% of the change of a goal's error that solving again shows, or within
-0.02 mm or 0.001 degrees of it.
+Random problems on five figures for which the default solver ends STUCK. Each check uses only `solve`. A prediction
+is correct if it is within 20% of the change of a goal's error when the problem is solved again, or within 0.02 mm
+or 0.001 degrees of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 
 import posable as ps
 from benchmarks.page import Page
-from posable._layers import Layer
+from posable._differentiable import Layer
 
 g = ps.goals
 LENGTHS = (0.5, 0.4, 0.3)
@@ -83,24 +83,24 @@ def predictions(name: str, skeleton: ps.Skeleton, count: int, seed: int) -> list
         block = result.blocking[rng.integers(len(result.blocking))]
         i = skeleton.dof(block.dof)
         unit = 1e-3 if block.slides else DEGREE
-        for key, by, told in (("1", unit, {k: unit * v for k, v in block.cost.items()}), ("5", 5 * unit, block.gain)):
+        for key, by, gains in (("1", unit, {k: unit * v for k, v in block.cost.items()}), ("5", 5 * unit, block.gain)):
             if key == "5" and block.ends:
                 continue
             low, high = float(skeleton.lower[i]), float(skeleton.upper[i])
             wider = skeleton.with_limits({block.dof: (low - by, high) if block.side == "lower" else (low, high + by)})
             again = ps.solve(wider, goals, start=result.pose, solver="trust-region", max_iterations=2000)
-            right[key] += [near(told[name], result.errors[name] - again.errors[name]) for name in told]
+            right[key] += [near(gains[name], result.errors[name] - again.errors[name]) for name in gains]
             if key == "1":
                 usual = ps.solve(wider, goals, start=result.pose)
-                right["default"] += [near(told[name], result.errors[name] - usual.errors[name]) for name in told]
+                right["default"] += [near(gains[name], result.errors[name] - usual.errors[name]) for name in gains]
                 energy = ps.Problem(skeleton, goals).energy
                 right["jumped"].append(abs(energy(usual.pose) - energy(again.pose)) > 0.01 * energy(again.pose))
     return [name, count, len(right["1"]), *(f"{np.mean(right[key]):.1%}" for key in ("1", "5", "default", "jumped"))]
 
 
 def remedies(name: str, skeleton: ps.Skeleton, count: int, seed: int) -> list[object]:
-    """Return how many remedies were told, how many of them reach when applied, and what they are."""
-    told = reached = own = problems = 0
+    """Return how many remedies were offered, how many of them reach when applied, and what they are."""
+    offered = reached = own = problems = 0
     kinds = {"limits": 0, "targets": 0, "start": 0}
     seconds = []
     for _, result in stuck(name, skeleton, count, seed):
@@ -110,14 +110,14 @@ def remedies(name: str, skeleton: ps.Skeleton, count: int, seed: int) -> list[ob
         problems += bool(found)
         for remedy in found:
             figure = skeleton.with_limits(remedy.limits) if remedy.limits else skeleton
-            told += 1
+            offered += 1
             own += remedy.start is None
             reached += ps.solve(figure, remedy.goals, start=remedy.start).ok
             kinds["limits"] += bool(remedy.limits)
             kinds["targets"] += bool(remedy.targets)
             kinds["start"] += "another start" in remedy.text
-    share = f"{reached / max(told, 1):.2%}"
-    return [name, count, problems, told, share, f"{own / max(told, 1):.0%}", *kinds.values(), float(np.median(seconds))]
+    shares = [f"{reached / max(offered, 1):.2%}", f"{own / max(offered, 1):.0%}"]
+    return [name, count, problems, offered, *shares, *kinds.values(), float(np.median(seconds))]
 
 
 def least_excess_by_force(x: float, y: float) -> float:
@@ -158,11 +158,11 @@ def gradients(name: str, skeleton: ps.Skeleton, count: int) -> list[object]:
     while len(gaps) < count:
         goals = [g.Position(site, scale * rng.normal(size=3), tolerance=1e-12), g.Posture(weight=0.05)]
         result = ps.solve(skeleton, goals)
-        told = result.sensitivity(site)
-        if told.matrix is None:
+        found = result.sensitivity(site)
+        if found.matrix is None:
             none += 1
             continue
-        matrix = told.matrix
+        matrix = found.matrix
         expected = np.zeros_like(matrix)
         for i in range(3):
 
@@ -207,8 +207,8 @@ def evidence(page: Page) -> None:
         "Relaxing a limit and solving again",
         ["figure", "problems", "goals", "1 degree", "5 degrees", "1 degree, default solver", "at another minimum"],
         [predictions(name, skeleton, count, 1) for name, skeleton in every.items()],
-        "From the result's pose by `trust-region`, which stays at its minimum, and by the default solver, which looks "
-        "for others: where it ends at one, no prediction about the first holds.",
+        "From the pose of the result with `trust-region`, which stays at its minimum, and with the default solver, "
+        "which may find another minimum, for which the prediction does not apply.",
     )
     counts = {name: page.pick(60 if name == "human" else 235, 3) for name in every}
     page.table(
@@ -218,15 +218,15 @@ def evidence(page: Page) -> None:
         [remedies(name, skeleton, counts[name], 2) for name, skeleton in every.items()],
     )  # fmt: skip
     page.table(
-        "Size of remedies against a search by force",
+        "Size of remedies compared with brute force",
         ["figure", "problems", "limits within 25%", "median ratio", "largest", "targets within 25%"],
         [sizes("planar arm", every["planar arm"], page.pick(100, 4))],
-        "Limits: every first angle, both elbows. Targets: a grid of 81 values a joint.",
+        "Limits: every first angle, both elbows. Targets: a grid of 81 values per joint.",
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         page.table(
-            "Derivatives of the answer against central differences of full solves",
+            "Derivatives of the solution against central differences of full solves",
             ["figure", "problems", "on limits", "no derivative", "within 1e-5", "median gap", "largest"],
             [gradients(name, every[name], page.pick(n, 5)) for name, n in (("planar arm", 100), ("limb", 250),
                                                                           ("panda", 150))],

@@ -1,4 +1,4 @@
-"""Posable beside its peers: the same work, the same machine, one run, one independent check.
+"""Comparison with other libraries: the same problems, the same machine, one run, one independent verification.
 
     python -m benchmarks peers [--quick]
 

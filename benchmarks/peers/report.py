@@ -25,24 +25,25 @@ NAMES = {"pyroki": "PyRoki", "tracikpy": "TRAC-IK through tracikpy"}
 ONCE = "Posable, no restarts"
 
 METHOD = """
-Everybody gets the same figure as the same URDF (a hinge or slide per degree of freedom), the same goals, drawn by
-forward kinematics from random poses inside the limits, and the same start. Solved means: every goal within 1 mm and
-0.01 rad and every limit held to 1e-6, measured on the answer's joint values by forward kinematics in plain NumPy that
-no solver shares. A joint past its limit by less than 1e-4 is put on it before that: quadratic programs and single
-precision leave errors of that size. Iterations stop at 0.1 mm and 0.001 rad.
+All libraries get the same figure as the same URDF (a hinge or slide per degree of freedom), the same goals,
+computed by forward kinematics from random poses within the limits, and the same start. Solved means that every goal
+is within 1 mm and 0.01 rad and every joint within 1e-6 of its limits, evaluated at the returned joint values by
+forward kinematics in plain NumPy that no solver shares. Before that, a joint past its limit by less than 1e-4 is
+clamped: quadratic programs and single precision leave errors of that size. Iterations stop at 0.1 mm and 0.001 rad.
 
-Each peer runs in its own process and environment, on one thread of linear algebra, all of them in turn, pass by pass.
-Times are the processor's, over all threads: on a quiet machine they are the clock's, and on a busy one they do not
-punish whoever takes longer than a turn of the scheduler. A problem's time is the median of the passes; the columns tell
-the median and the 99th percentile over the problems, a batch's its share of the whole. A peer that has no restarts of
-its own begins again at a random pose inside the limits, up to 20 times, where it says that it missed; "first start" is
-what it reached without that. A peer too slow for all of the problems did the first ones within six seconds a pass: the
-number is in the table, and its share is of those alone. Posable may restart up to 100 times. The ratio is to a Posable
-`Session`, counted with the moving of its goals. Posable is measured with `natural=False` throughout, without least
-change, which peers do not have: what that costs on the human is on [its own page](natural.md).
+Each library runs in its own process and environment, with one thread for linear algebra; the libraries alternate,
+pass by pass. Times are processor times over all threads: on an idle machine they equal wall-clock times, and on a
+busy one they do not penalise whoever takes longer than a time slice. The time of a problem is the median of the
+passes; the columns show the median and the 99th percentile over the problems, and for a batch the time per problem.
+A library without restarts starts again at a random pose within the limits, up to 20 times, if it reports a miss;
+"first start" is what it reached without that. A library too slow for all problems solved the first ones within six
+seconds per pass: their number is in the table, and its share refers to those only. Posable may restart up to 100
+times. The ratio is to a Posable `Session`, including moving its goals. Posable is measured with `natural=False`
+throughout, because the other libraries have no such criterion; [natural poses](natural.md) shows what it costs on
+the human.
 
-Settings were chosen by trying a few on problems of the same draw: 14 for Robotics Toolbox, 6 for pink (mink has the
-same), 19 for Momentum, 5 ways to state the problem to drake. The others run as first written.
+Settings were chosen by trying several on similar problems: 14 for Robotics Toolbox, 6 for pink (mink uses the
+same), 19 for Momentum, and 5 formulations of the problem for drake. The others run as first written.
 """
 
 
@@ -55,7 +56,9 @@ def write(page: Page, results: Results, failures: dict[str, str]) -> None:
             _tracking_table(page, work, entrants)
         else:
             _table(page, work, entrants)
-    page.plot("times", picture(results), "Median time and, at the line's end, the 99th percentile; share solved beside")
+    page.plot(
+        "times", picture(results), "Median time and, at the end of the line, the 99th percentile, with the share solved"
+    )
     _settings(page, results)
     _missing(page, failures)
     page.folder.mkdir(parents=True, exist_ok=True)
@@ -120,8 +123,9 @@ def _tracking_table(page: Page, work: Work, entrants: list[Entrant]) -> None:
             "beyond": outside, "frames": len(seconds),
         })  # fmt: skip
     note = (
-        "Errors over all markers of the frames done, against the places recorded; the attachments and the first pose "
-        "are Posable's calibration and first frame, given to all. The peers, and a Session, minimise this very error; "
+        "Errors over all markers of the frames processed, compared with the recorded positions; all libraries get "
+        "the attachments and the first pose from Posable's calibration and first frame. The peers and a Session "
+        "minimise exactly this error; "
         f"`ps.track` does more than that and stays a little farther from the markers. {_failed(entrants)}"
     )
     columns = ["", "frames", "frames/s", "mean error mm", "median error mm", "beyond a limit", "x ps.track"]
@@ -134,7 +138,7 @@ def _failed(entrants: list[Entrant]) -> str:
 
 
 def _settings(page: Page, results: Results) -> None:
-    """Tell each peer's versions and settings."""
+    """Write the versions and settings of each library."""
     page.heading("Settings")
     seen: dict[str, list[Any]] = {}
     for _, entrants in results:
@@ -146,12 +150,12 @@ def _settings(page: Page, results: Results) -> None:
 
 
 def _missing(page: Page, failures: dict[str, str]) -> None:
-    """Tell which peers could not be installed, and why."""
+    """Write which libraries could not be installed, and why."""
     titles = {peer.environment: peer.title for peer in PEERS} | NAMES
     rows = [[titles.get(one.name, one.name), failures[one.name]] for one in ENVIRONMENTS if one.name in failures]
     if rows:
-        page.heading("Not there")
-        page.table("Peers that could not be installed here", ["", "reason"], rows)
+        page.heading("Not available")
+        page.table("Libraries that could not be installed here", ["", "reason"], rows)
 
 
 def short_table(results: Results) -> str:
