@@ -1,4 +1,4 @@
-# Every target sets up what it needs: a virtual environment in .venv, installed again when pyproject.toml changes.
+# Every target creates what it needs: a virtual environment in .venv, reinstalled when pyproject.toml changes.
 PYTHON ?= python3
 EXTRAS ?= dev,plots,studio
 PIP_ARGS ?=
@@ -25,16 +25,16 @@ $(READY): pyproject.toml
 studio: $(READY)  ## pose a figure in the browser; FILE=walk.bvh opens a file
 	$(BIN)/posable studio $(FILE)
 
-demo: $(READY)  ## see what it does
+demo: $(READY)  ## run a short tour in the terminal
 	$(BIN)/python examples/demo.py
 
-bench: $(READY)  ## measure every subject, peers included, and write docs/results (three hours)
+bench: $(READY)  ## run all benchmarks, including peers, and write docs/results (about four hours)
 	$(BIN)/python -m benchmarks $(SUBJECTS)
 
 test: $(READY)  ## run the tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile -q $(PYTEST_ARGS)
 
-plain: $(READY)  ## run tests of the engine with Numba's public parts alone, and without Numba's compiler
+plain: $(READY)  ## run tests of the engine with only Numba's public interface, and without compilation
 	POSABLE_JIT=plain $(BIN)/python -m pytest -q tests/engine tests/test_solve.py
 	POSABLE_JIT=python $(BIN)/python -m pytest -q tests/engine/test_joints.py tests/engine/test_ltl.py tests/test_kernels_as_python.py
 
@@ -42,17 +42,17 @@ lint: $(READY)  ## check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-format: $(READY)  ## mend style and formatting
+format: $(READY)  ## fix style and formatting
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 types: $(READY)  ## check the type hints
 	$(BIN)/basedpyright
 
-docs: $(READY)  ## build the pages into docs/_build/html; a warning is an error
+docs: $(READY)  ## build the documentation into docs/_build/html; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
 
-pictures: $(READY)  ## run the examples and the pages' code, draw their pictures (minutes)
+pictures: $(READY)  ## run the examples and the code in the documentation, and draw their pictures (minutes)
 	cd docs/pictures && for script in tutorial goals cameras natural solvers examples; do ../../$(BIN)/python $$script.py || exit 1; done
 	$(BIN)/python -m tests.studio.picture docs/images
 
@@ -60,25 +60,25 @@ wheel: $(READY)  ## build the wheel and the source distribution into dist/
 	rm -rf dist
 	$(BIN)/python -m build --quiet
 
-smoke: wheel  ## install the wheel alone into a clean environment: solve, name each missing extra, uninstall
+smoke: wheel  ## test the wheel in a clean environment: solve, report missing extras, uninstall
 	$(BIN)/python scripts/smoke.py dist
 
-publish: $(READY)  ## upload dist/ to PyPI; on GitHub by trusted publishing, without a password
+publish: $(READY)  ## upload dist/ to PyPI; on GitHub with trusted publishing
 	$(BIN)/python -m twine upload --non-interactive dist/*
 
-coverage: $(READY)  ## measure which lines the tests run, kernels as plain Python (minutes); at least 90% outside the studio
+coverage: $(READY)  ## measure line coverage with kernels as plain Python (minutes); at least 90% outside the studio
 	$(BIN)/python scripts/coverage.py
 
-mutants: $(READY)  ## change ten central kernels in every way; each change must make a test fail
+mutants: $(READY)  ## mutate ten central kernels; each change must make a test fail
 	$(BIN)/python scripts/mutants.py $(KERNELS)
 
-fuzz: $(READY)  ## hostile files, problems, messages and kills, side by side for SECONDS=60; fails on anything but our own errors
+fuzz: $(READY)  ## fuzz files, problems, messages and killed processes for SECONDS=60; fails on unexpected errors
 	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS) $(FUZZ_ARGS)
 
-digest: $(READY)  ## compare the bits of the gate's answers with those of this release, for this Numba and processor
+digest: $(READY)  ## compare results bit by bit with those stored for this Numba version and processor
 	$(BIN)/python -m benchmarks.digest $(DIGEST_ARGS)
 
-workflows: $(READY)  ## check the workflows, templates and the citation against their schemas, and for known risks
+workflows: $(READY)  ## validate workflows, templates and the citation against their schemas, and check for known risks
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
 	$(BIN)/check-jsonschema --builtin-schema custom.github-workflows-require-timeout $(wildcard .github/workflows/*.yml)
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml

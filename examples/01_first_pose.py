@@ -1,4 +1,4 @@
-"""First pose: a person takes a cup from a shelf, looks at it, and keeps both feet where they are."""
+"""First pose: a person reaches for a cup on a shelf, looks at it, and keeps both feet in place."""
 
 import sys
 from pathlib import Path

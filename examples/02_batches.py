@@ -1,4 +1,4 @@
-"""A thousand problems at once: a robot arm finds the joint angles of random reachable poses, on every core."""
+"""A thousand problems at once: a robot arm finds the joint angles of random reachable poses, on all cores."""
 
 import sys
 import time
@@ -15,14 +15,14 @@ rng = np.random.default_rng(1)
 poses = rng.uniform(panda.lower, panda.upper, size=(1000, panda.size))
 targets = ps.forward(panda, poses).matrix("hand")  # (1000, 4, 4): the leading axis is the batch
 
-ps.solve(panda, ps.goals.Pose("hand", targets[:32]), restarts=100)  # what has to be read or compiled, once
+ps.solve(panda, ps.goals.Pose("hand", targets[:32]), restarts=100)  # loads or compiles the engine, once
 begin = time.perf_counter()
 result = ps.solve(panda, ps.goals.Pose("hand", targets), restarts=100)
 taken = time.perf_counter() - begin
 found = ps.forward(panda, result.pose).matrix("hand")
 print(f"{result.ok.sum()} of {result.ok.size} reached in {1e3 * taken:.0f} ms")
-print(f"places off by {1e3 * np.linalg.norm((found - targets)[:, :3, 3], axis=1).max():.3f} mm at most")
-print(f"iterations: median {np.median(result.iterations):.0f}, most {result.iterations.max()}")
+print(f"positions off by {1e3 * np.linalg.norm((found - targets)[:, :3, 3], axis=1).max():.3f} mm at most")
+print(f"iterations: median {np.median(result.iterations):.0f}, maximum {result.iterations.max()}")
 
 picture = Figure(figsize=(7, 3.6), layout="constrained")
 place, bars = picture.subplots(1, 2)

@@ -1,4 +1,4 @@
-"""What blocks: a person who sits upright cannot touch a point, and is told which limits cost how much."""
+"""Blocking limits: a person who sits upright cannot reach a point; the result lists the limits and what they cost."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Markers to motion: a take made from a known motion, with noise and gaps, tracked and compared with the truth."""
+"""Markers to motion: a synthetic take with noise and gaps, tracked and compared with the true motion."""
 
 import sys
 from pathlib import Path

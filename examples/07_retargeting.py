@@ -1,4 +1,4 @@
-"""A motion for another body: a person's bow, on a child of 1.20 m. Bones point alike, feet stand, limits hold."""
+"""A motion for another body: a bow, transferred to a child of 1.20 m. Bones keep their directions, feet stay put."""
 
 import sys
 from pathlib import Path
@@ -22,7 +22,7 @@ for side in "LR":
     there, here = ps.forward(human, bow.poses[middle]), ps.forward(result.skeleton, result.poses[middle])
     bones = [frames.position(f"wrist.{side}") - frames.position(f"elbow.{side}") for frames in (there, here)]
     angle = np.degrees(np.arccos(np.dot(*bones) / np.prod(np.linalg.norm(bones, axis=1))))
-    print(f"forearm.{side}: {angle:.1f} degrees between the person's and the child's")
+    print(f"forearm.{side}: {angle:.1f} degrees between person and child")
 ps.plots.draw(
     result.skeleton,
     result.poses[middle],

@@ -1,4 +1,4 @@
-"""Keyframes of goals: say where the hand is at which second; the poses between them are found and blended."""
+"""Keyframes of goals: give positions of the hand at certain times; the poses are solved and interpolated."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Six solvers on one problem: a robot arm reaches twenty random poses, and each shows how its energy falls."""
+"""Six solvers on one problem: a robot arm reaches twenty random poses; the plot shows how the energy decreases."""
 
 import sys
 from pathlib import Path

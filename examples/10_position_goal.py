@@ -1,4 +1,4 @@
-"""Bring a hand to a point: Tolani et al.'s first goal kind."""
+"""Bring a hand to a point: the first kind of goal of Tolani et al. (2000)."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Turn a hand, wherever it is: Tolani et al.'s second goal kind."""
+"""Turn a hand, wherever it is: the second kind of goal of Tolani et al. (2000)."""
 
 import sys
 from pathlib import Path

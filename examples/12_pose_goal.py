@@ -1,4 +1,4 @@
-"""Bring a hand to a place and turn it, as to a door handle: Tolani et al.'s third goal kind."""
+"""Bring a hand to a position and orientation, as for a door handle: the third kind of goal of Tolani et al. (2000)."""
 
 import sys
 from pathlib import Path

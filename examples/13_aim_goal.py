@@ -1,4 +1,4 @@
-"""Look at a point: Tolani et al.'s fourth goal kind. The line from between the eyes passes through it."""
+"""Look at a point: the fourth kind of goal of Tolani et al. (2000). The line of sight passes through it."""
 
 import sys
 from pathlib import Path

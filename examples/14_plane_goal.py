@@ -1,4 +1,4 @@
-"""Put both palms on a wall, anywhere on it: Tolani et al.'s fifth goal kind."""
+"""Put both palms anywhere on a wall: the fifth kind of goal of Tolani et al. (2000)."""
 
 import sys
 from pathlib import Path

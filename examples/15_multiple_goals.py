@@ -1,4 +1,4 @@
-"""Many goals at once: stand, reach with both hands, look at one of them, and stay near rest otherwise."""
+"""Many goals at once: stand, reach with both hands, look at one of them, and otherwise stay near the rest pose."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One hand or the other, whichever does it: Tolani et al.'s disjunctive goals."""
+"""Either hand: the disjunctive goals of Tolani et al. (2000)."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A hand that holds the other wrist, led round a circle: the loop stays closed."""
+"""One hand holds the other wrist while it moves in a circle: the loop stays closed."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reach down with both hands, with and without keeping the balance."""
+"""Reach down with both hands, with and without balance."""
 
 import sys
 from pathlib import Path

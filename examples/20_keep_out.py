@@ -21,7 +21,7 @@ goals = [
 ]
 through = ps.solve(human, goals[:4])
 for bone, depth in ps.Problem(human, goals[4:]).errors(through.pose).items():
-    print(f"heedless, {bone}: {1e3 * depth:.0f} mm inside")
+    print(f"without avoidance, {bone}: {1e3 * depth:.0f} mm inside")
 result = ps.solve(human, goals)
 print(result)
 ps.plots.draw(human, result.pose, goals, ghost=human.rest, path=out / "20_keep_out.png", title="past a ball")

@@ -1,4 +1,4 @@
-"""A hand and a gaze that cannot both be had: whichever stands first does not pay for the other."""
+"""A hand and a gaze goal that conflict: the first priority does not give way to the second."""
 
 import sys
 from pathlib import Path

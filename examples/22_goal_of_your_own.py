@@ -1,4 +1,4 @@
-"""A goal of your own in a few lines of Python: hands level, and far apart."""
+"""A custom goal in a few lines of Python: hands level and far apart."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A path for a tool: a robot draws a circle, its tool upright all the way, each frame from the last."""
+"""A tool path: a robot draws a circle with its tool upright; each frame starts from the previous one."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ motion = ps.follow(
 print(f"{motion.ok.sum()} of {len(motion)} frames reached")
 drawn = ps.forward(panda, motion.poses).position("hand")
 print(f"off the circle by {1e3 * np.linalg.norm(drawn - circle, axis=1).max():.4f} mm at most")
-print(f"fastest joint: {np.degrees(np.abs(np.diff(motion.poses, axis=0)).max() * motion.fps):.0f} degrees a second")
+print(f"fastest joint: {np.degrees(np.abs(np.diff(motion.poses, axis=0)).max() * motion.fps):.0f} degrees per second")
 
 picture = Figure(figsize=(7, 3.6), layout="constrained")
 left, right = picture.subplots(1, 2)

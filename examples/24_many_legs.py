@@ -1,4 +1,4 @@
-"""A figure of your own kind: a spider stands on eight feet and leans its body over, feet in place."""
+"""A figure with many legs: a spider stands on eight feet and leans its body over."""
 
 import sys
 from pathlib import Path

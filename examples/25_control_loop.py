@@ -1,4 +1,4 @@
-"""A control loop: the target jumps, leaves the workspace and comes back; every joint stays inside its limits."""
+"""A control loop: the target jumps, leaves the workspace and returns; every joint stays within its limits."""
 
 import sys
 from pathlib import Path

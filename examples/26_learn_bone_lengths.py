@@ -1,4 +1,4 @@
-"""Learn a bone's length from poses: gradients flow from the poses through the solve to the figure's offsets."""
+"""Learn the length of a bone from poses: gradients flow from the poses through the solve to the offsets of joints."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ seen = posable.jax.solve(limb, goals, {"hand": targets}, offsets={"elbow": true}
 
 
 def loss(length):
-    """Return how far the poses of an upper arm of that length are from those that were seen."""
+    """Return the mean squared difference of poses with an upper arm of that length from the given poses."""
     offset = length * true / jnp.linalg.norm(true)
     return ((posable.jax.solve(limb, goals, {"hand": targets}, offsets={"elbow": offset}) - seen) ** 2).mean()
 

@@ -1,4 +1,4 @@
-"""A short tour: a person reaches, a person cannot reach and is told why, a robot reaches a thousand times."""
+"""A short tour: a goal that is reached, one that is not and why, and a thousand poses of a robot."""
 
 import time
 
@@ -10,7 +10,7 @@ g = ps.goals
 
 
 def reach(human: ps.Skeleton) -> ps.Result:
-    """The right hand takes a cup from a shelf, the eyes follow it, the feet stay where they are."""
+    """Reach for a cup on a shelf, look at it, and keep the feet in place."""
     at_rest = ps.forward(human, human.rest)
     cup = (-0.35, 1.45, 0.45)
     return ps.solve(
@@ -26,14 +26,14 @@ def reach(human: ps.Skeleton) -> ps.Result:
 
 
 def overreach(human: ps.Skeleton) -> ps.Result:
-    """The same person, feet and pelvis fixed, reaches for something behind the back."""
+    """Reach behind the back with feet and pelvis fixed."""
     at_rest = ps.forward(human, human.rest)
     held = [g.Position(site, at_rest.position(site), weight=10) for site in ("foot.L", "foot.R", "pelvis")]
     return ps.solve(human, [*held, g.Position("hand.R", (-0.2, 1.2, -1.6))])
 
 
 def thousand() -> None:
-    """A Panda finds the joint angles of a thousand random reachable poses, all within its limits."""
+    """Solve a thousand random reachable poses of a Panda within its limits."""
     panda = ps.figures.panda()
     rng = np.random.default_rng(1)
     targets = ps.forward(panda, rng.uniform(panda.lower, panda.upper, size=(1000, panda.size))).matrix("hand")
@@ -48,7 +48,7 @@ def main() -> None:
     """Run the tour."""
     human = ps.figures.human()
     print(f"A human: {human.size} degrees of freedom, {2 * human.size} limits.\n")
-    print("Take the cup, look at it, keep the feet where they are:")
+    print("Reach for the cup, look at it, keep the feet in place:")
     print(reach(human), "\n")
     print("Reach behind the back with feet and pelvis fixed:")
     print(overreach(human), "\n")

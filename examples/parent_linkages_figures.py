@@ -1,9 +1,9 @@
-"""Parent's worked example as a picture: an arm of three links follows a line to its goal, by every method.
+"""Parent's worked example: an arm of three links follows a line to its goal, with every method.
 
     python examples/parent_linkages_figures.py [PICTURE.png]
 
 Links 15, 10 and 5, start (pi/8, pi/4, pi/4), 21 frames with one step each. Rows are the figures 5.20 to 5.25; the
-fifth column lays the path of the tip over the line that it should follow.
+last column shows the path of the tip and the line that it should follow.
 """
 
 import sys
@@ -18,7 +18,7 @@ from posable.solvers import get
 ARM = ps.figures.planar_arm([15, 10, 5])
 START = np.array([np.pi / 8, np.pi / 4, np.pi / 4])
 NEAR, FAR = np.array([-20.0, 5.0, 0.0]), np.array([-35.0, 5.0, 0.0])
-RAW = {"best": False, "max_step": np.inf}  # the methods as the text has them: unclamped
+RAW = {"best": False, "max_step": np.inf}  # unclamped, as in the text
 EVEN, LATE = (0, 5, 10, 15, 20), (0, 10, 18, 19, 20)
 STRAIGHT = {"toward": (0.0, 0.0, 0.0), **RAW}
 
@@ -37,7 +37,7 @@ ROWS = (
 
 
 def play(solver, goal, count=21):
-    """Return the poses (count, 3) of a sequence that takes one step a frame towards a goal moving along a line."""
+    """Return the poses (count, 3) of a sequence that takes one step per frame towards a goal moving along a line."""
     pose, poses = START, [START]
     first = ps.forward(ARM, START).position("tip")
     for part in np.linspace(0.0, 1.0, count)[1:]:

@@ -1,9 +1,9 @@
-"""Make the human's body, an asset of the studio: `python scripts/body.py` writes src/posable/studio/assets/body*.glb.
+"""Generate the human body, an asset of the studio: `python scripts/body.py` writes src/posable/studio/assets/body*.glb.
 
 Clothes, hands, a head and hair around the bones of `posable.figures.human`, made of solids.
 
 Solids are given on the left and in the middle, in the frames of the joints, for a person of 1.80 m, and mirrored to the
-right. They are melted together in a pose with the arms away from the trunk; the surface is then skinned to the bones.
+right. They are blended in a pose with the arms away from the trunk; the surface is then skinned to the bones.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Solid:
 
 
 def blended(a: np.ndarray, b: np.ndarray, width: float) -> np.ndarray:
-    """Return the lesser of two distances with the corner between them rounded over `width` [m]."""
+    """Return the smooth minimum of two distances, rounded over `width` [m]."""
     if width <= 0.0:
         return np.minimum(a, b)
     overlap = np.maximum(width - np.abs(a - b), 0.0) / width
@@ -81,7 +81,7 @@ class Field:
 
 
 def field_of(solids: list[Solid], cell: float) -> Field:
-    """Return the distances to solids melted together, on a grid around them; each is measured only near itself."""
+    """Return the distances to blended solids on a grid around them; each is evaluated only near itself."""
     corners = np.array([solid.bounds() for solid in solids])
     margin = 4.0 * cell
     low, high = corners[:, 0].min(axis=0) - margin, corners[:, 1].max(axis=0) + margin
@@ -336,7 +336,7 @@ def _solids(skeleton: ps.Skeleton, frames, part: Part, scale: float, side: str) 
 
 
 def _cut(field: Field, what: str, frames, scale: float, side: str) -> None:
-    """Take away what a garment does not cover."""
+    """Remove what a garment does not cover."""
     if not what:
         return
     points = field.points()

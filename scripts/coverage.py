@@ -1,8 +1,8 @@
-"""Which lines of src/posable the tests run: python scripts/coverage.py [--quick]
+"""Line coverage of src/posable: python scripts/coverage.py [--quick]
 
-Compiled kernels cannot be traced, so two runs are put together: the whole suite as it is, and the kernels' tests with
-POSABLE_JIT=python, where every kernel is plain Python. The page is build/coverage/index.html. Below LEAST per cent of
-the lines outside the studio, which is tested in a browser, the exit code is 1.
+Compiled kernels cannot be traced, so two runs are combined: the whole suite, and the tests of the kernels with
+POSABLE_JIT=python, where every kernel is plain Python. The report is build/coverage/index.html. The exit code is 1
+below LEAST per cent of the lines outside the studio, which is tested in a browser.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SLOW = ["tests/mocap", "tests/studio", "tests/test_docs.py", "tests/test_example
 
 
 def run(*words: str, **surroundings: str) -> int:
-    """Run coverage with the interpreter that runs this."""
+    """Run coverage with this interpreter."""
     command = [sys.executable, "-m", "coverage", *words]
     print(" ".join(command), flush=True)
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **surroundings}, check=False).returncode
@@ -33,7 +33,7 @@ def run(*words: str, **surroundings: str) -> int:
 
 def main(quick: bool) -> int:
     """Measure; return the exit code. quick: without the slow parts of the suite; the share is then a lower bound."""
-    pytest = ["run", "--parallel-mode", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    pytest = ["run", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadfile"]
     run("erase")
     failed = run(*pytest, *KERNELS, "-k", NOT_AS_PYTHON, POSABLE_JIT="python")
     failed |= run(*pytest, "tests", *(f"--ignore={path}" for path in (SLOW if quick else [])))

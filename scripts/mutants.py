@@ -1,8 +1,8 @@
-"""Change central kernels as a slip would, and see that a test fails: python scripts/mutants.py [KERNEL ...]
+"""Mutation tests of central kernels: python scripts/mutants.py [KERNEL ...]
 
 Kernels run as plain Python. Each mutant differs from the kernel in one operator, one comparison, one constant or one
-index. It lives in a fork of this process, so nothing is imported or compiled again; a mutant that no test fails on is
-printed and the exit code is 1. EQUIVALENT lists the mutants that change nothing, each with its reason.
+index. It runs in a fork of this process, so nothing is imported or compiled again. A mutant that passes all tests is
+printed, and the exit code is 1. EQUIVALENT lists mutants that change nothing, each with its reason.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from types import CodeType, FunctionType
 
 os.environ["POSABLE_JIT"] = "python"
 ROOT = Path(__file__).resolve().parents[1]
-SECONDS = 60  # a mutant that takes longer loops for ever: killed
+SECONDS = 60  # a mutant that takes longer is assumed to loop forever and killed
 
-# the kernel, and the tests that answer for it
+# each kernel with its tests
 KERNELS = {
     "joints.exponential_coefficients": [
         "tests/engine/test_joints.py::test_exponential_coefficients",
@@ -90,7 +90,7 @@ def _change(node: ast.AST, which: int) -> bool:
     if isinstance(node, (ast.BinOp, ast.AugAssign, ast.UnaryOp, ast.BoolOp)):
         ways = SWAPS.get(type(node.op), [])
         if which < len(ways):
-            node.op = ways[which]()  # type: ignore[assignment]
+            node.op = ways[which]()  # type: ignore[assignment]  # an operator
             return True
     if isinstance(node, ast.Compare):
         ways = SWAPS.get(type(node.ops[0]), [])
@@ -154,7 +154,7 @@ def main(names: list[str]) -> int:
         module, _, kernel = name.partition(".")
         function = getattr(import_module(f"posable.engine.{module}"), kernel).py_func
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-        tree.body[0].body = [s for s in tree.body[0].body if not _is_docstring(s)]  # type: ignore[attr-defined]
+        tree.body[0].body = [s for s in tree.body[0].body if not _is_docstring(s)]  # type: ignore[attr-defined]  # a function
         tests = KERNELS[name]
         if not survives(function, function.__code__, tests):
             raise SystemExit(f"{name}: its tests fail without any change")

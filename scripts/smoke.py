@@ -1,8 +1,8 @@
-"""Try a built wheel as a stranger would: python scripts/smoke.py dist
+"""Test a built wheel as a new user would: python scripts/smoke.py dist
 
-Installs the wheel alone into a new environment, solves, runs the README's first example and the command line, checks
-that every missing extra is named, and uninstalls: only the cache folder
-stays (the studio, which is not started here, keeps one more).
+Installs only the wheel into a new environment, solves, runs the first example of the README and the command line,
+checks that messages name every missing extra, and uninstalls: only the cache folder remains (and that of the studio,
+which is not started here).
 """
 
 import os
@@ -22,7 +22,7 @@ assert result.ok, result
 print("posable", ps.__version__, "solves:", result.message)
 """
 
-# what a user without an extra does, and the extra that the message has to name
+# what needs an extra, and the extra that the message must name
 MISSING = """
 import tempfile, posable as ps
 from pathlib import Path

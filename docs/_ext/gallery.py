@@ -1,4 +1,4 @@
-"""The numbered examples as pages: source, what it printed, and what it drew.
+"""The numbered examples as pages: source, output and pictures.
 
 `make pictures` runs the examples and keeps in docs/gallery what they print and draw. The build writes one page for each
 from that and from the source itself; the pages are not kept.
@@ -67,7 +67,7 @@ def write(path: Path, text: str) -> None:
 
 
 def generate(app: Any) -> None:
-    """Write every page, and take away those whose example is gone."""
+    """Write every page, and remove those whose example no longer exists."""
     pages = {f"{path.stem}.md": page_of(path) for path in numbered()} | {"index.md": index()}
     for old in KEPT.glob("*.md"):
         if old.name not in pages:

@@ -1,11 +1,11 @@
-"""Directives that read the package itself, so that no table in these pages can go stale.
+"""Directives that generate tables from the package, so that they are always up to date.
 
-```{solver} newton          summary, what its docstring says, and every option with its default
-```{goal} Position          the same of a goal
+```{solver} newton          every option of a solver with its default
+```{goal} Position          the same for a goal
 ```{solver-table}           all solvers, from the registry
 ```{goal-table}             all goals
-```{dependencies} core      what pyproject.toml asks for: core, or one of its extras
-```{help} solve             what `posable solve --help` prints
+```{dependencies} core      requirements in pyproject.toml: core, or one of its extras
+```{help} solve             the output of `posable solve --help`
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import posable as ps
 from posable.cli.main import VERBS, main
 
 ROOT = Path(__file__).parents[2]
-COMMON = {  # what docstrings leave to others that say it
+COMMON = {  # parameters that are the same everywhere
     "body": "A site or a joint.",
     "point": "(3,) [m]: the point of the body, in its frame; its origin by default.",
 }
@@ -146,12 +146,12 @@ class Generated(SphinxDirective):
         raise NotImplementedError
 
     def run(self) -> list[nodes.Node]:
-        """Parse it as if it stood in the page."""
+        """Parse it as part of the page."""
         return self.parse_text_to_nodes("\n".join(self.lines()), allow_section_headings=True)
 
     @property
     def argument(self) -> str:
-        """What stands behind the directive's name."""
+        """The argument of the directive."""
         return self.arguments[0] if self.arguments else ""
 
 
@@ -161,7 +161,7 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Return a docstring's sentence as Markdown: formulas and seeds as they are, nothing read as markup."""
+    """Return a docstring's sentence as Markdown: no markup except code."""
     parts = re.split(r"(`[^`]+`)", text)
     return "".join(p if p.startswith("`") else re.sub(r"([*_<>|$\[\]\\])", r"\\\1", p) for p in parts)
 
@@ -172,7 +172,7 @@ def table(head: list[str], rows: list[list[str]]) -> list[str]:
 
 
 class SolverDirective(Generated):
-    """A solver's own words and its options."""
+    """The options of a solver."""
 
     def lines(self) -> list[str]:
         """Return the options with defaults and meaning."""
@@ -187,8 +187,8 @@ class SolverDirective(Generated):
         return [
             "```python", call, own, "```", "",
             *table(["option", "default", "meaning"], rows),
-            f"Iterations, unless `max_iterations` says otherwise: {cls.iterations}. "
-            f"Its code: `{cls.__module__.replace('.', '/')}.py`.",
+            f"Default of `max_iterations`: {cls.iterations}. "
+            f"Code: `{cls.__module__.replace('.', '/')}.py`.",
         ]  # fmt: skip
 
 
@@ -201,7 +201,7 @@ class GoalDirective(Generated):
         params = parameters(cls)
         said = said_of_all(cls, [p.name for p in params])
         rows = [
-            [code(p.name), "needed" if p.default is p.empty else code(spelt(p.default)), prose(said.get(p.name, ""))]
+            [code(p.name), "required" if p.default is p.empty else code(spelt(p.default)), prose(said.get(p.name, ""))]
             for p in params
         ]
         return table(["parameter", "default", "meaning"], rows)
@@ -213,7 +213,7 @@ class SolverTable(Generated):
     def lines(self) -> list[str]:
         """Return a table with a link to each page."""
         rows = [[f"[{code(name)}]({name}.md)", prose(ps.solvers.get(name).summary)] for name in ps.solvers.names()]
-        return table(["name", "what it is"], rows)
+        return table(["name", "method"], rows)
 
 
 class GoalTable(Generated):
@@ -225,7 +225,7 @@ class GoalTable(Generated):
         for name in goal_names():
             first = inspect.cleandoc(getattr(ps.goals, name).__doc__ or "").splitlines()[0]
             rows.append([f"[{code(name)}]({page_of_goal(name)}.md)", prose(re.split(r"[:.]( |$)", first)[0])])
-        return table(["goal", "what it asks"], rows)
+        return table(["goal", "purpose"], rows)
 
 
 class Present(Generated):
@@ -241,7 +241,7 @@ class Present(Generated):
 
 
 class Dependencies(Generated):
-    """The requirements of pyproject.toml, as they stand there."""
+    """The requirements of pyproject.toml, verbatim."""
 
     def lines(self) -> list[str]:
         """Return a list of requirements."""

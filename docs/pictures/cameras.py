@@ -1,4 +1,4 @@
-"""The picture of tracking from cameras: a walk in three synthetic images, with keypoints and what was made of them."""
+"""The picture of tracking from cameras: a walk in three synthetic images, with keypoints and the reconstruction."""
 
 from __future__ import annotations
 

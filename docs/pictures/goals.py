@@ -1,4 +1,4 @@
-"""The pictures of the goals: runs the code of each goal's page and renders the figure that it leaves behind."""
+"""The pictures of the goals: runs the code of each goal's page and renders the resulting figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The everyday poses as bodies: the bare solve, least change, and least change with the prior, side by side."""
+"""The everyday poses as bodies: the plain solution, least change, and least change with the prior, side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the code of a page and compares, or writes, what the page says that it prints.
+"""Runs the code of a page and compares, or updates, its output.
 
 A page's ```python blocks run in order in one namespace, in a folder of their own. A ```text block right behind one is
 what it prints. Times are never compared, nor errors far below a tolerance; words are, and other numbers to 5 %.
@@ -24,7 +24,7 @@ DOCS = Path(__file__).resolve().parents[1]
 
 @dataclass
 class Block:
-    """A block of code on a page, what the page says that it prints, and where that stands."""
+    """A block of code on a page, its stated output, and where that is."""
 
     code: str
     said: str | None
@@ -34,7 +34,7 @@ class Block:
 
 
 def blocks_of(text: str) -> list[Block]:
-    """Return the blocks of code of a page with what they are said to print."""
+    """Return the blocks of code of a page with their stated output."""
     found = list(BLOCK.finditer(text))
     out = []
     for k, match in enumerate(found):
@@ -68,7 +68,7 @@ def run(path: Path, folder: Path) -> tuple[dict[str, Any], list[tuple[Block, str
 
 
 def settled(path: Path, folder: Path) -> tuple[dict[str, Any], list[tuple[Block, str]]]:
-    """Run a page once for what has to be compiled or read, then thrice; return the quickest by the times printed."""
+    """Run a page once to compile and load, then three times; return the fastest run by the times printed."""
     run(path, folder)
     return min(
         (run(path, folder) for _ in range(3)), key=lambda ran: sum(map(milliseconds, (text for _, text in ran[1])))

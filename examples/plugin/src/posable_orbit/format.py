@@ -1,4 +1,4 @@
-"""A file format: one pose a line, `joint=value` words. A bad file is a FormatError with its line and column."""
+"""A file format: one pose per line as `joint=value` words. A bad file raises a FormatError with line and column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FPS = 30.0
 
 
 def sniff(head: bytes) -> bool:
-    """Say whether a file that starts with `head` is a list of poses."""
+    """Return whether a file that starts with `head` is a list of poses."""
     return head.startswith(b"#poses")
 
 
@@ -23,7 +23,7 @@ def read(source: Source, options: Options) -> Scene:
     refuse_wide_text(source)
     skeleton = options.skeleton
     if skeleton is None:
-        raise source.error(expected="skeleton= (--skeleton), the figure that it is the motion of", found="none")
+        raise source.error(expected="skeleton= (--skeleton), the figure of the motion", found="none")
     rows, at = [], 0
     for line in source.data.splitlines(keepends=True):
         if not line.startswith(b"#") and line.strip():

@@ -1,4 +1,4 @@
-"""A goal made of a spring that Posable has: a body on a circle."""
+"""A goal made of an existing spring: a body on a circle."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class Orbit(ps.goals.Position):
         super().__init__(body, self.center + spoke, **options)
 
     def arguments(self) -> dict[str, Any]:
-        """Return what a goal file holds."""
+        """Return the contents of a goal file."""
         return {"body": self.body, "center": self.center, "radius": self.radius, "angle": self.angle}

@@ -1,4 +1,4 @@
-"""A solver: random poses near the best one, as a baseline. Written in Python; it uses Posable's evaluation."""
+"""A solver: random poses near the best one, as a baseline, in Python with Posable's evaluation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from posable.problem import Problem
-from posable.solvers.base import CONVERGED, EXHAUSTED, RawResult, SolveOptions, Solver
+from posable.solvers.base import CONVERGED, EXHAUSTED, OUT_OF_TIME, RawResult, SolveOptions, Solver
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class RandomSearch(Solver):
             rng = np.random.default_rng((options.seed % 2**64, member))
             energy, _, _, best = problem.evaluate(poses[member], member=member)
             spread, count = self.spread, 0
-            while count < most and not (best <= tolerances).all():
+            while count < most and not (best <= tolerances).all() and not options.late:
                 count += 1
                 trial = poses[member] + spread * rng.normal(size=poses.shape[1])
                 trial = np.clip(trial, options.lower, options.upper)
@@ -45,7 +45,8 @@ class RandomSearch(Solver):
                     spread *= 0.99
                 if spread < 1e-9:
                     spread = self.spread
-            codes.append(CONVERGED if (best <= tolerances).all() else EXHAUSTED)
+            missed = OUT_OF_TIME if options.late else EXHAUSTED
+            codes.append(CONVERGED if (best <= tolerances).all() else missed)
             errors.append(best)
             counts.append(count)
         return RawResult(poses, np.array(codes), np.array(errors), np.array(counts), np.array(counts) + 1)
