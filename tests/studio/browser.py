@@ -205,9 +205,14 @@ class Bench:
     def row(self, label):
         return row_of(self.page, label)
 
-    def choose(self, label, value):
+    def pick(self, label, value):
+        """Pick an option of a list on the page, whatever the studio makes of it."""
         self.row(label).locator("input[role=combobox]").click()
         self.page.get_by_role("option", name=value, exact=True).click()
+
+    def choose(self, label, value):
+        """Pick an option of a list on the page and wait until the studio has it."""
+        self.pick(label, value)
         wait_for(lambda: self.value(label) == value, f"{value} as {label}")
 
     def type_in(self, label, value):
@@ -257,6 +262,13 @@ class Bench:
         end = (start[0] + right, start[1] - up)
         drag_mouse(self.page, start, end, held=lambda: self.session.active is not None)
         return start, end
+
+    def reopen(self):
+        """Open the page anew: what a failed test left on it, such as an open question, would cover it for the next."""
+        for context in self.page.context.browser.contexts:
+            context.close()
+        self.page, self.client = self.another()
+        self.faults.clear()
 
     def fresh(self, source=None):
         self.session.player.play(False)

@@ -17,3 +17,12 @@ def bench(tmp_path_factory):
         made = Bench(open_page, folder)
         yield made
         made.studio.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Open the page anew after a failure, so that the same test run again and those after it start on a clean one."""
+    report = yield
+    if report.failed and isinstance(made := getattr(item, "funcargs", {}).get("bench"), Bench):
+        made.reopen()
+    return report
