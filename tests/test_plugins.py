@@ -53,6 +53,11 @@ except ps.errors.FormatError as error:
 """
 
 
+@pytest.fixture(autouse=True)
+def allowed(monkeypatch):
+    monkeypatch.delenv("POSABLE_PLUGINS")  # conftest.py
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """The folder that the example plug-in is installed into."""
@@ -92,6 +97,13 @@ def test_nothing_of_it_is_imported_before_it_is_used(installed, tmp_path):
     code = "import posable as ps; ps.solvers.names(); ps.solvers.get('newton'); "
     done = run(installed, tmp_path, code + "print([m for m in sys.modules if 'orbit' in m])")
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_environment_forbids_them(installed, tmp_path, monkeypatch):
+    monkeypatch.setenv("POSABLE_PLUGINS", "never")
+    done = run(installed, tmp_path, "import posable as ps; print('random-search' in ps.solvers.names(), dir(ps.goals))")
+    assert done.stdout.startswith("False"), done.stderr
+    assert "Orbit" not in done.stdout
 
 
 class Distribution:

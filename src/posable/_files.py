@@ -40,7 +40,7 @@ def read_regular(path: str | PathLike[str], most: int | None = None) -> bytes:
 
 
 def write_files(files: Mapping[str | PathLike[str], bytes | Iterable[bytes]]) -> None:
-    """Write files so that no failure leaves a partial one, and and existing ones stay until all are written.
+    """Write files so that no failure leaves a partial one, and existing ones stay until all are written.
 
     Args:
         files: The content of each file by its path, as bytes or in parts. A link is followed; a device or a pipe is

@@ -1,10 +1,12 @@
 """Lookup by name, and the only plug-in mechanism: solvers, goals, formats and figures each have one `Registry`.
 
 Other packages add entries through the entry points of its group; they are imported when they are first used.
+With POSABLE_PLUGINS=never in the environment, entry points are ignored.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
@@ -112,7 +114,7 @@ class Registry:
 
     def _discover(self) -> None:
         """Add the entry points of installed packages, once."""
-        if self._discovered:
+        if self._discovered or os.environ.get("POSABLE_PLUGINS") == "never":
             return
         self._discovered = True
         from importlib.metadata import entry_points  # imported late: it takes longer than the rest of this package
