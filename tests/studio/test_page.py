@@ -281,6 +281,47 @@ def test_unsaved_work_is_asked_about_and_a_project_brings_it_back(bench, tmp_pat
     assert bench.session.skeleton.name == "human"
 
 
+def test_a_page_has_one_question_at_most_and_none_that_is_settled(bench, tmp_path):
+    bench.fresh()
+    session, dialogs = bench.session, bench.page.get_by_role("dialog")
+    session.set_dof("elbow.L", 1.0)
+    posed = session.pose
+    for name in ("panda", "spider"):
+        bench.studio.ask_first(bench.client, lambda name=name: session.open_figure(name))
+    dialogs.first.wait_for()
+    bench.seen()
+    wait_for(lambda: dialogs.count() == 1, "the first question to give way")
+    bench.page.keyboard.press("Escape")
+    wait_for(lambda: dialogs.count() == 0, "the question to be declined")
+    assert np.array_equal(session.pose, posed)
+    bench.studio.ask_first(bench.client, lambda: session.open_figure("panda"))
+    dialogs.first.wait_for()
+    session.save_project()  # on another page, say: nothing is unsaved any more
+    wait_for(lambda: dialogs.count() == 0, "the question to be settled")
+    assert session.skeleton.name == "human"
+
+
+def test_a_file_changed_on_disk_is_asked_about_on_every_page_until_one_answers(bench, tmp_path):
+    bench.fresh()
+    session, path = bench.session, tmp_path / "take.bvh"
+    ps.save(path, ps.Motion(session.skeleton, np.tile(session.skeleton.rest, (5, 1)), 30.0))
+    session.open_path(path, watch=True)
+    try:
+        session.set_dof(session.skeleton.dof_names[-1], 0.1)
+        os.utime(path, (1e9, 1e9))
+        session.wake.set()
+        bench.page.get_by_text("has changed on disk").wait_for()
+        second, _ = bench.another()  # a page that is opened later is asked as well
+        second.get_by_text("has changed on disk").wait_for()
+        second.get_by_role("button", name="Leave everything as it is").click()
+        for page in (bench.page, second):
+            wait_for(lambda page=page: page.get_by_role("dialog").count() == 0, "the question to go")
+        assert list(session.timeline.keys) == [0]
+        second.close()
+    finally:
+        session.watched.watch(None)
+
+
 def test_a_project_brings_back_the_view_of_the_page_that_saved_it(bench, tmp_path):
     bench.fresh()
     second, other = bench.another()

@@ -1004,6 +1004,48 @@ def test_a_watched_file_is_read_again(session, tmp_path):
     assert len(session.timeline.take) == 9
 
 
+def changed_take(session, path, frames=9):
+    """Write another take of the human to a watched file, and let the session see it."""
+    human = ps.figures.human()
+    ps.save(path, ps.Motion(human, np.tile(human.rest, (frames, 1)), 30.0))
+    session.watched.seen = 0.0
+    session.watched.look()
+
+
+def test_a_watched_file_replaces_no_other_figure(session, tmp_path):
+    path = tmp_path / "take.bvh"
+    changed_take(session, path, 5)
+    session.open_path(path, watch=True)
+    session.open_figure("panda")
+    changed_take(session, path)
+    assert session.origin.figure == "panda"
+    session.undo()
+    session.watched.look()
+    assert len(session.timeline.take) == 9
+
+
+def test_a_watched_file_leaves_saved_keys_and_asks_about_unsaved_ones_until_it_is_settled(session, tmp_path):
+    path = tmp_path / "take.bvh"
+    changed_take(session, path, 5)
+    session.open_path(path, watch=True)
+    session.watched.asks = True
+    session.player.set_key()
+    assert session.dirty
+    changed_take(session, path)
+    assert session.watched.changed
+    assert len(session.timeline.take) == 5
+    session.save_project()
+    assert not session.watched.changed
+    session.watched.look()
+    assert len(session.timeline.take) == 9
+    assert list(session.timeline.keys) == [0]
+    changed_take(session, path, 7)
+    session.watched.leave()
+    session.watched.look()
+    assert not session.watched.changed
+    assert len(session.timeline.take) == 9
+
+
 def test_a_walk_can_be_opened_played_and_edited(session, fixtures):
     session.open_path(fixtures / "walk.bvh")
     assert len(session.timeline.take) == 64

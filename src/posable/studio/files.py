@@ -7,7 +7,6 @@ import re
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -135,35 +134,57 @@ class WatchedFile:
         self.session = session
         self.path: Path | None = None
         self.seen = 0.0  # [s] last known modification time
-        self.ask: Callable[[str], None] | None = None  # asks the user what to do if there is unsaved work
+        self.asks = False  # whether there is somebody to ask what to do if there is unsaved work
+        self._changed = False
+
+    @property
+    def name(self) -> str:
+        """Its name without folders."""
+        return self.path.name if self.path is not None else ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether it has changed, and a user has to say what to do."""
+        return self._changed and self._is_open and self.session.dirty
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether the figure of this file is the one that is posed."""
+        return self.path is not None and self.session.origin.path == str(self.path.resolve())
 
     def watch(self, path: Path | None) -> None:
         """Watch a file, or none."""
-        self.path, self.seen = path, path.stat().st_mtime if path is not None else 0.0
+        self.path, self.seen, self._changed = path, path.stat().st_mtime if path is not None else 0.0, False
 
     def look(self) -> None:
         """Reload the file if it has changed, or ask if there is unsaved work."""
-        if self.path is None or not self.path.exists():
+        if self.path is None or not self._is_open or not self.path.exists():
             return
         now = self.path.stat().st_mtime
-        if now == self.seen:
+        self.seen, changed = now, now != self.seen or self._changed
+        if not changed:
             return
-        self.seen = now
-        if self.session.dirty and self.ask is not None:
-            self.ask(self.path.name)
-        else:
+        if not (self.session.dirty and self.asks):
             self.reload()
+        elif not self._changed:
+            self._changed = True
+            self.session.publish()
+
+    def leave(self) -> None:
+        """Leave everything as it is, until the file changes again."""
+        self._changed = False
+        self.session.publish()
 
     def reload(self) -> bool:
         """Reload the file; keys, handles and pose are kept if the figure is the same. Can be undone."""
-        session = self.session
-        path = self.path
+        session, path = self.session, self.path
         if path is None:
             return False
+        self._changed = False
         try:
             scene = with_take(load_quietly(path, session.skeleton), session.take_name)
             same = scene.has_skeleton and scene.skeleton.dof_names == session.skeleton.dof_names
-            if same and session.dirty:
+            if same and (session.dirty or session.timeline.keys):
                 self._reload_below(scene, origin_of(path))
             else:
                 session.open(scene, origin=origin_of(path))

@@ -15,12 +15,14 @@ import viser
 import posable as ps
 from posable.studio.access import Guard, free_port
 from posable.studio.files import notes_on
+from posable.studio.messages import escape_markdown
 from posable.studio.panels.files import files
 from posable.studio.panels.joints import joints, speeds, strength
 from posable.studio.panels.pose import library, limb, pose
 from posable.studio.panels.solver import solver
 from posable.studio.panels.status import display, status
 from posable.studio.panels.time import contact, curves, playback, strip, take
+from posable.studio.questions import Questions
 from posable.studio.session import Session
 from posable.studio.stage import Side, Stage, camera_pose
 from posable.studio.state import View
@@ -66,6 +68,8 @@ class Studio:
         guard: Guard | None = None,
     ):
         self.session = session
+        self.questions = Questions()
+        self._news = threading.Event()
         session.start_worker()  # it compiles while the page is made
         try:
             free = free_port(host, port)
@@ -81,10 +85,9 @@ class Studio:
         self.server.scene.configure_environment_map("warehouse", environment_intensity=0.9)
         self.server.scene.configure_default_lights(cast_shadow=False)  # enabled once a page proves fast
         self.server.on_client_connect(self._welcome)
-        self.server.on_client_disconnect(lambda client: self.stage.handles.let_go(client.client_id))
+        self.server.on_client_disconnect(self._part)
         self.stage = Stage(self.server, session, detail=detail)
         self.refreshers = self._panels()
-        self._news = threading.Event()
         self._open = True
         self._view: View = session.view()
         self._sending, self._refreshing = threading.Lock(), threading.Lock()
@@ -92,7 +95,7 @@ class Studio:
         self._views: dict[int, dict[str, Any]] = {}  # by page, most recent last
         session.on_view(self.show)
         session.on_notification(self.notify)
-        session.watched.ask = self._ask_about_change
+        session.watched.asks = True
         self.show(self._view)
         threading.Thread(target=self._refresh, name="posable panels", daemon=True).start()
 
@@ -143,36 +146,33 @@ class Studio:
         if not self.session.dirty or client is None:
             go_on()
             return
-        with client.gui.add_modal("Unsaved work") as modal:
-            client.gui.add_markdown("The poses and keys on screen are not saved in a project. Undo brings them back.")
-            for label, saves, goes in (
-                ("Save project, then open", True, True), ("Open without saving", False, True), ("Cancel", False, False),
-            ):  # fmt: skip
-                button = client.gui.add_button(label)
+        figure = self.session.figure
 
-                def chosen(_: Any, saves: bool = saves, goes: bool = goes) -> None:
-                    modal.close()
-                    self.refresh_soon()  # what was chosen and is not opened is no longer shown as chosen
-                    if saves:
-                        self.save(client)
-                    if goes:
-                        go_on()
+        def save_and_go_on() -> None:
+            self.save(client)
+            go_on()
 
-                button.on_click(chosen)
+        self.questions.ask(
+            client,
+            "Unsaved work",
+            "The poses and keys on screen are not saved in a project. Undo brings them back.",
+            {"Save project, then open": save_and_go_on, "Open without saving": go_on, "Cancel": self.refresh_soon},
+            matters=lambda: self.session.dirty and self.session.figure == figure,
+        )
 
-    def _ask_about_change(self, name: str) -> None:
-        for client in self.server.get_clients().values():
-            with client.gui.add_modal("Changed on disk") as modal:
-                client.gui.add_text("File", name, disabled=True)
-                again = client.gui.add_button("Read it again, keep my keys")
-                keep = client.gui.add_button("Leave everything as it is")
-
-                def reload(_: Any, modal: Any = modal) -> None:
-                    modal.close()
-                    self.session.watched.reload()
-
-                again.on_click(reload)
-                keep.on_click(lambda _, modal=modal: modal.close())
+    def _refresh_questions(self, _: View) -> None:
+        """Close questions that no longer matter; ask every page about a file changed on disk, until one answers."""
+        self.questions.close_settled()
+        file = self.session.watched
+        for client in self.server.get_clients().values() if file.changed else ():
+            if client not in self.questions:
+                self.questions.ask(
+                    client,
+                    "Changed on disk",
+                    f"**{escape_markdown(file.name)}** has changed on disk, and there is unsaved work.",
+                    {"Read it again, keep my keys": file.reload, "Leave everything as it is": file.leave},
+                    matters=lambda: file.changed,
+                )
 
     # ------------------------------------------------------------------------------------------------- the pages
 
@@ -183,8 +183,14 @@ class Studio:
             self._notify(client, text, "good", 20.0)
         self._greeting = "" if pages else " ".join(filter(None, (text, self._greeting)))
 
+    def _part(self, client: viser.ClientHandle) -> None:
+        """End the drags and the question of a page that has disconnected."""
+        self.stage.handles.let_go(client.client_id)
+        self.questions.forget(client)
+
     def _welcome(self, client: viser.ClientHandle) -> None:
         """Give a new page the view of the last one and measure its speed; a page that reconnects keeps its view."""
+        self.refresh_soon()  # it may have to be asked something
         with contextlib.suppress(Exception):  # a page that has disconnected
             place = client.camera.position
             told = (self.server.initial_camera.position, place)
@@ -285,7 +291,7 @@ class Studio:
     def refresh_panels(self) -> None:
         """Update every panel; only one thread at a time, as viser requires."""
         with self._refreshing:
-            for refresh in self.refreshers:
+            for refresh in (*self.refreshers, self._refresh_questions):
                 try:
                     refresh(self._view)
                 except Exception as error:  # an error in one panel must not end the page
@@ -343,13 +349,17 @@ def register_hotkeys(studio: Any) -> None:
             pinned = handle is not None and handle.hold == "pinned"
             session.set_handle(session.selected, hold="held" if pinned else "pinned")
 
+    def escape(event: Any) -> None:
+        if event.client is None or not studio.questions.decline(event.client):
+            session.select(None)
+
     commands: tuple[tuple[str, Any, Any, Any], ...] = (
         ("Undo", "Z", "cmd/ctrl", lambda _: session.undo()),
         ("Redo", "Y", "cmd/ctrl", lambda _: session.redo()),
         ("Redo (Shift)", "Z", "cmd/ctrl+shift", lambda _: session.redo()),
         ("Set a key", "K", None, lambda _: session.player.set_key()),
         ("Delete the key, or the selected handle", "delete", None, delete),
-        ("Deselect", "escape", None, lambda _: session.select(None)),
+        ("Deselect", "escape", None, escape),
         ("Copy the pose", "C", "cmd/ctrl", lambda _: session.pose_tools.copy()),
         ("Paste the pose", "V", "cmd/ctrl", lambda _: session.pose_tools.paste()),
         ("Mirror the pose", "M", None, lambda _: session.pose_tools.mirror()),

@@ -88,7 +88,8 @@ def files(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
 
     @show.on_click
     def _(event: viser.GuiEvent) -> None:
-        studio.ask_first(event.client, lambda: session.open_figure(figure.value))
+        name = figure.value  # as it was clicked; another page may choose another one before the answer
+        studio.ask_first(event.client, lambda: session.open_figure(name))
 
     @again.on_click
     def _(event: viser.GuiEvent) -> None:
