@@ -57,6 +57,21 @@ def test_wrong_counts_are_warnings(trc):
         load(trc(TRC.replace("100.00\t3\t2", "100.00\t3\t9")))
 
 
+def test_markers_without_a_name_follow_those_with_one(trc):
+    """As Motion Analysis writes them: rows are longer where more trajectories were seen."""
+    with pytest.warns(PosableWarning, match="2 names, 3 markers in a row"):
+        markers = load(trc(TRC.replace("4\t5\t1e3\n", "4\t5\t1e3\t7\t8\t9\t\n"))).markers
+    assert markers.names == ("R.ASIS", "L ASIS", "*1")
+    np.testing.assert_array_equal(markers.seen[:, 2], [False, False, True])
+    np.testing.assert_allclose(markers.positions[2, 2], [7e-3, 8e-3, 9e-3])
+
+
+def test_commas_for_tabs(trc):
+    markers = load(trc(TRC.replace("\t", ","))).markers
+    np.testing.assert_array_equal(markers.positions, load(trc()).markers.positions)
+    assert markers.names == ("R.ASIS", "L ASIS")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -69,6 +69,57 @@ def test_a_marker_of_unknown_name_goes_to_the_bone_on_which_it_rests(human, danc
     assert actor.info["calibration"].left_out == ("X2",)
 
 
+def test_labels_of_clusters_name_their_bones(human, dance, markers):
+    """Plates on arms and legs, no marker at a knee, ankle, elbow or wrist: the limbs follow all the same."""
+    rest, frames = ps.forward(human, human.rest), ps.forward(human, dance.poses)
+    plan, corners = body_plan(human), np.array([(0.05, 0.03), (0.04, -0.04), (-0.05, 0.02)])
+    names = [
+        "C7",
+        "CLAV",
+        "STRN",
+        "T10",
+        *(side + name for side in "LR" for name in ("SHO", "FWT", "BWT", "HEE", "TOE")),
+    ]
+    places = [frames.position(name) for name in names]
+    bones = (("TH", "hip", "knee"), ("SK", "knee", "ankle"), ("UA", "shoulder", "elbow"), ("FA", "elbow", "wrist"))
+    for side in "LR":
+        for label, role, end in bones:
+            joint, tip = plan.place(f"{role}.{side}"), plan.place(f"{end}.{side}")
+            along = (tip - joint) / np.linalg.norm(tip - joint)
+            out = plan.up if label in ("UA", "FA") else plan.left * (1.0 if side == "L" else -1.0)
+            out = out - (out @ along) * along
+            for k, (u, v) in enumerate(corners):
+                place = 0.5 * (joint + tip) + 0.06 * out + u * along + v * np.cross(along, out)
+                names.append(f"{side}{label}{k + 1}")
+                places.append(
+                    frames.convert(rest.convert(place, to=plan[f"{role}.{side}"]), from_=plan[f"{role}.{side}"])
+                )
+    take = ps.Markers(names, np.stack(places, axis=1), 120.0, "y")
+    actor = ps.calibrate(human, take)
+    on = {name: joint for name, (joint, _) in actor.info["calibration"].markers.items()}
+    assert (on["LTH2"], on["RSK1"], on["LUA3"], on["RFA1"]) == ("hip.L", "knee.R", "shoulder.L", "elbow.R")
+    tracked = ps.track(actor, take)
+    assert not {"left arm", "right arm", "left leg", "right leg"} & set(tracked.report.unmarked)
+    found = ps.forward(tracked.motion.skeleton, tracked.motion.poses)
+    for role in ("knee.L", "ankle.R", "elbow.L", "wrist.R"):
+        assert np.linalg.norm(found.position(plan[role]) - frames.position(plan[role]), axis=-1).mean() < 0.04, role
+
+
+def test_a_label_without_meaning_may_be_that_of_a_site(human, markers):
+    """ "C7" alone says too little, so all markers are recognised by motion; the figure's own site C7 makes room."""
+    order = np.random.default_rng(1).permutation(41)
+    names = ["C7", *(f"m{k}" for k in range(1, 41))]
+    actor = ps.calibrate(human, ps.Markers(names, markers.positions[:, order], 120.0, "y"))
+    assert actor.site_names.count("C7") == 1
+    assert actor.info["calibration"].markers.keys() >= {"C7"}
+
+
+def test_points_that_a_model_computed_are_refused_without_markers(human):
+    places = np.random.default_rng(0).normal(size=(30, 2, 3))
+    with pytest.raises(ps.PosableError, match="a model computed"):
+        ps.calibrate(human, ps.Markers(("LKneeAngles", "RKneeAngles"), places, 120.0, "y"))
+
+
 def test_symmetric_bones_keep_one_length(human, markers):
     actor = ps.calibrate(human, markers, symmetric=True)
     for name in ("knee", "elbow", "wrist", "ankle"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.mocap.marker_sets import MIDDLE, SETS, SIDED, is_virtual, mirrored_name, place_name, placement_of
+from posable.mocap.marker_sets import CLUSTERS, MIDDLE, SETS, SIDED, is_virtual, mirrored_name, place_name, placement_of
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,11 @@ from posable.mocap.marker_sets import MIDDLE, SETS, SIDED, is_virtual, mirrored_
         ("R.Knee.Medial", "RKNM"), ("WaistLFront", "LFWT"), ("LKneeOut", "LKNE"), ("LASI", "LFWT"), ("LTIB", "LSHN"),
         ("Skeleton 001:LShoulderBack", "LSHOB"), ("LeftForeArm", "LFRM"), ("RLE", "RKNE"), ("V.Sacral", "SACR"),
         ("Head_Top", "ARIEL"), ("RForefoot5", "RMT5"), ("right heel", "RHEE"), ("lknee", "LKNE"), ("C7", "C7"),
+        ("RTH1", "Ron thigh"), ("L.SH3", "Lon shank"), ("RTB2", "Ron shank"), ("pv4", "on pelvis"),
+        ("LUA3", "Lon upper arm"),
+        ("Skeleton_RHand2", "Ron hand"), ("RFA01", "Ron forearm"), ("R.MT5", "RMT5"), ("LKNEin", "LKNM"),
+        ("RLMAL", "RANK"), ("L.MKnee", "LKNM"), ("RFAulna", "RWRB"), ("R.Thigh.Upper", "RTHI"), ("r should", "RSHO"),
+        ("L.Epi.Med", "LELM"), ("RIDX3", "RIDX"), ("T10", "T10"), ("LMT5", "LMT5"),
     ],
 )  # fmt: skip
 def test_labels_mean_places(label, place):
@@ -30,7 +35,19 @@ def test_labels_that_say_nothing(label):
 
 
 @pytest.mark.parametrize(
-    "label", ["PELO", "LFEA", "RTIL", "LHipAngles", "RKneeMoment", "CentreOfMass", "LGroundReactionForce"]
+    "label",
+    [
+        "PELO",
+        "LFEA",
+        "RTIL",
+        "LHipAngles",
+        "RKneeMoment",
+        "CentreOfMass",
+        "LGroundReactionForce",
+        "LKneeAnglesV",
+        "R_HJC",
+        "LeftHipCenter",
+    ],
 )
 def test_points_that_a_model_computed_are_no_markers(label):
     assert is_virtual(f"Subject:{label}")
@@ -38,7 +55,7 @@ def test_points_that_a_model_computed_are_no_markers(label):
 
 
 def test_every_set_leads_to_places():
-    for labels in SETS.values():
+    for labels in (*SETS.values(), CLUSTERS):
         for label, place in labels.items():
             for side in "LR" if "*" in label else [""]:
                 target = place.replace("*", side)

@@ -246,6 +246,17 @@ def test_points_that_a_model_computed_are_left_alone(markers):
     np.testing.assert_array_equal(screen(wrong).read(wrong.positions, 0, len(wrong)), places)
 
 
+def test_trajectories_without_a_label_raise_no_doubts(markers):
+    """They flicker and hop from ghost to ghost: among labelled markers, nobody asks for them."""
+    hops = np.random.default_rng(0).normal(size=(len(markers), 60, 3))
+    hops[np.random.default_rng(1).random(hops.shape[:2]) < 0.5] = np.nan
+    names = (*markers.names, *(f"*{k}" for k in range(60)))
+    places = np.concatenate([markers.positions, hops], axis=1)
+    found = screen(ps.Markers(names, places, markers.fps, markers.up))
+    assert found.columns is None
+    assert (found.notes, found.doubts) == ((), ())
+
+
 @pytest.mark.parametrize(
     "pairs",
     [[("LFWT", "LBWT")], [("LFWT", "LBWT"), ("RFWT", "RBWT")], [("LFHD", "LBHD"), ("RFHD", "RBHD")], [("CLAV", "C7")]],

@@ -1,4 +1,4 @@
-"""TRC markers (Motion Analysis, OpenSim): a tab-separated table with empty cells where a marker was not seen."""
+"""TRC markers (Motion Analysis, OpenSim): a table with tabs and empty cells where a marker was not seen."""
 
 from __future__ import annotations
 
@@ -35,11 +35,15 @@ def read(source: Source, options: Options) -> Scene:
     if not sniff(lines[0][1]):
         raise source.error(offset=lines[0][0], expected="PathFileType", found=shown(lines[0][1]))
     header = _header(source, lines[1], lines[2])
-    names, count = _marker_names(source, lines[3])
-    stated = header.get("nummarkers")
-    if stated is not None and stated.isdigit() and stated.lstrip(b"0") != str(len(names)).encode().lstrip(b"0"):
-        source.warn(f"NumMarkers is {shown(stated)[1:-1]}, {len(names)} names follow: the names were taken")
+    names = _marker_names(source, lines[3])
     first = 5 if len(lines) > 4 and not _is_number(_cells(lines[4][1])[0]) else 4
+    count = max(len(names), *(_markers_in(line) for _, line in lines[first:]), 0)
+    stated = header.get("nummarkers")
+    if count > len(names):
+        source.warn(f"{len(names)} names, {count} markers in a row: those without a name are called *1, *2, ...")
+    elif stated is not None and stated.isdigit() and stated.lstrip(b"0") != str(len(names)).encode().lstrip(b"0"):
+        source.warn(f"NumMarkers is {shown(stated)[1:-1]}, {len(names)} names follow: the names were taken")
+    names += [f"*{k + 1}" for k in range(count - len(names))]
     positions = _rows(source, lines[first:], count)
     stated = header.get("numframes")
     if stated is not None and stated.isdigit() and stated.lstrip(b"0") != str(len(positions)).encode().lstrip(b"0"):
@@ -77,8 +81,17 @@ def _written(markers: Markers, unit: float) -> Iterator[bytes]:
 
 
 def _cells(line: bytes) -> list[bytes]:
-    """Split at tabs, which keeps empty cells; a line without tabs is split at blanks."""
-    return [cell.strip() for cell in line.split(b"\t")] if b"\t" in line else line.split() or [b""]
+    """Split at tabs or else commas, which keeps empty cells; a line with neither is split at blanks."""
+    for separator in (b"\t", b","):
+        if separator in line:
+            return [cell.strip() for cell in line.split(separator)]
+    return line.split() or [b""]
+
+
+def _markers_in(line: bytes) -> int:
+    """Return how many markers a row has cells for; empty cells at its end do not count."""
+    cells = line.rstrip(b"\t, ").count(b"\t" if b"\t" in line else b",") + 1
+    return (cells - 2) // 3
 
 
 def _is_number(cell: bytes) -> bool:
@@ -90,8 +103,8 @@ def _is_number(cell: bytes) -> bool:
 
 
 def _header(source: Source, names: tuple[int, bytes], values: tuple[int, bytes]) -> dict[str, bytes]:
-    keys = [key.decode("latin-1").lower() for key in names[1].split()]
-    cells = values[1].split()
+    keys = [key.decode("latin-1").lower() for key in _cells(names[1])]
+    cells = _cells(values[1])
     if "datarate" not in keys and "camerarate" not in keys:
         raise source.error(offset=names[0], expected="DataRate, CameraRate, NumFrames, ...", found=shown(names[1]))
     return dict(zip(keys, cells, strict=False))
@@ -105,12 +118,12 @@ def _rate(source: Source, header: dict[str, bytes], offset: int) -> float:
     raise source.error(offset=offset, expected="a DataRate above 0", found=shown(header.get("datarate", b"")))
 
 
-def _marker_names(source: Source, line: tuple[int, bytes]) -> tuple[list[str], int]:
+def _marker_names(source: Source, line: tuple[int, bytes]) -> list[str]:
     cells = _cells(line[1])
     if not cells[0].lower().startswith(b"frame"):
         raise source.error(offset=line[0], expected="Frame#, Time and the marker names", found=shown(line[1]))
     names = [decode_name(cell) for cell in cells[2:] if cell]
-    return source.unique(names, "marker"), len(names)
+    return source.unique(names, "marker")
 
 
 def _rows(source: Source, lines: list[tuple[int, bytes]], count: int) -> np.ndarray:
@@ -125,7 +138,7 @@ def _rows(source: Source, lines: list[tuple[int, bytes]], count: int) -> np.ndar
         values = cells[2 : 2 + 3 * count]
         if len(cells) < 2 or any(cells[2 + 3 * count :]):
             raise source.error(offset=start, expected=f"{2 + 3 * count} cells", found=len(cells))
-        if len(values) < 3 * count and b"\t" not in line:
+        if len(values) < 3 * count and b"\t" not in line and b"," not in line:
             raise source.error(offset=start, expected=f"{2 + 3 * count} numbers", found=len(cells))
         try:
             positions[row, : len(values)] = [np.nan if cell.lower() in _UNSEEN else float(cell) for cell in values]

@@ -145,9 +145,12 @@ class Fit:
         for a, first in enumerate(self.joints):
             for b, second in enumerate(self.joints[:a]):
                 if first == second or parent[first] == second or parent[second] == first:
-                    gaps = np.linalg.norm(self.places[:, a] - self.places[:, b], axis=-1)
-                    if np.isfinite(gaps).any():
-                        ours += float(np.linalg.norm(at_rest[a] - at_rest[b]))
+                    gaps, apart = (
+                        np.linalg.norm(self.places[:, a] - self.places[:, b], axis=-1),
+                        float(np.linalg.norm(at_rest[a] - at_rest[b])),
+                    )
+                    if np.isfinite(gaps).any() and apart > 0.0:  # not those of a cluster, whose places are unknown
+                        ours += apart
                         theirs += float(np.nanmedian(gaps))
         return theirs / ours if ours > 0.0 and theirs > 0.0 else 1.0
 

@@ -128,6 +128,9 @@ def _judged(actor: Skeleton, generic: Skeleton, markers: Markers) -> Skeleton:
 
 def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles, limits) -> Skeleton:
     names = list(dict.fromkeys(base_name(name) for name in markers.names if not is_virtual(name)))
+    if not names:
+        given = ", ".join(markers.names[:4])
+        raise PosableError(f"calibrate: expected markers, got only points that a model computed ({given}, ...)")
     columns = [next(i for i, name in enumerate(markers.names) if base_name(name) == wanted) for wanted in names]
     rows = np.unique(np.linspace(0, len(markers) - 1, min(CONSIDERED, len(markers))).astype(int))
     places = _places(skeleton, markers, rows, columns)
@@ -218,7 +221,12 @@ def _recognise(skeleton: Skeleton, take: _Take, fit: Fit, actor: Skeleton, frame
 def _renamed(actor: Skeleton, names: Mapping[str, str]) -> Skeleton:
     """Return an actor whose markers have other names {old: new}."""
     found: Calibration = actor.info["calibration"]
-    sites = [replace(site, name=names.get(site.name, site.name)) for site in actor.sites]
+    taken = set(names.values())  # also by sites of the generic figure
+    sites = [
+        replace(site, name=names.get(site.name, site.name))
+        for site in actor.sites
+        if site.name in names or site.name not in taken
+    ]
     markers = {names.get(name, name): value for name, value in found.markers.items()}
     left_out = tuple(names.get(name, name) for name in found.left_out)
     return actor.replace(

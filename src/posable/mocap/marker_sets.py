@@ -1,13 +1,14 @@
 """Marker sets as data: where the markers of the usual sets sit, by their labels or by plain words.
 
-`MIDDLE` and `SIDED` have one entry per place on the body. `SETS` translates the labels of a marker set into places;
-a label that no set contains is read as words ("left_knee_lat", "R.Ankle", "WaistLFront"). To add a set, add its line to
-`SETS`.
+`MIDDLE` and `SIDED` have one entry per place on the body. `SETS` translates the labels of a marker set into places,
+`CLUSTERS` numbered labels, of which only the bone is known; a label that none contains is read as words
+("left_knee_lat", "R.Ankle", "WaistLFront"). To add a set, add its line to `SETS`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -53,6 +54,9 @@ MIDDLE = {
     "ARIEL": Placement(("head", "neck"), "head", up=0.18),
     "HEADF": Placement(("head", "neck"), "head", up=0.09, ahead=0.12),
     "HEADB": Placement(("head", "neck"), "head", up=0.08, ahead=-0.10),
+    "on head": Placement(("head", "neck"), "head", up=0.08),
+    "on chest": Placement(("chest",), "chest", "neck", 0.5),
+    "on pelvis": Placement(("pelvis",), "pelvis"),
 }
 SIDED = {
     "FHD": Placement(("head", "neck"), "head", out=0.07, up=0.10, ahead=0.09),
@@ -88,6 +92,13 @@ SIDED = {
     "TTP": Placement(("ankle",), "ankle", up=-0.05, ahead=0.19),
     "MT1": Placement(("ankle",), "ankle", out=-0.04, up=-0.05, ahead=0.12),
     "MT5": Placement(("ankle",), "ankle", out=0.05, up=-0.05, ahead=0.10),
+    "on shoulder": Placement(("clavicle", "chest"), "shoulder", up=0.04),
+    "on upper arm": Placement(("shoulder",), "shoulder", "elbow", 0.5, out=0.03),
+    "on forearm": Placement(("elbow",), "elbow", "wrist", 0.5, out=0.02),
+    "on hand": Placement(("hand", "wrist"), "elbow", "wrist", 1.25),
+    "on thigh": Placement(("hip",), "hip", "knee", 0.5, out=0.05),
+    "on shank": Placement(("knee",), "knee", "ankle", 0.45, out=0.04),
+    "on foot": Placement(("ankle",), "ankle", up=-0.04, ahead=0.06),
 }
 
 # The places of a whole body as most sets mark it: those of CMU and HDM05.
@@ -122,14 +133,36 @@ SETS: dict[str, dict[str, str]] = {
     "Rizzoli": {"*GT": "*GTR", "*LE": "*KNE", "*ME": "*KNM", "*HF": "*FIB", "*TT": "*TIT", "*LM": "*ANK",
                 "*MM": "*ANM", "*CA": "*HEE", "*FM": "*MT1", "*SM": "*TOE", "*VM": "*MT5", "MAI": "T10", "SJN": "CLAV",
                 "SXS": "STRN", "*AC": "*SHO", "*IC": "*ILC"},
-    "SMPL-X MoSh": {"*KNI": "*KNM", "*KNEI": "*KNM", "*ELBIN": "*ELM", "*IWR": "*WRA", "*OWR": "*WRB", "*IDX3": "*IDX",
-                    "*PNKY": "*PNK", "*ANKIN": "*ANM", "*ANI": "*ANM", "*FTHI": "*THF", "*BSHO": "*SHOB",
-                    "*TOET": "*TTP", "*RSTBEEF": "*MT5"},
+    "SMPL-X MoSh": {"*KNI": "*KNM", "*KNEI": "*KNM", "*KNEIN": "*KNM", "*ELBIN": "*ELM", "*IWR": "*WRA", "*OWR": "*WRB",
+                    "*IDX3": "*IDX", "*PNKY": "*PNK", "*ANKIN": "*ANM", "*ANI": "*ANM", "*FTHI": "*THF",
+                    "*BSHO": "*SHOB", "*TOET": "*TTP", "*RSTBEEF": "*MT5"},
     "ISB (Wu et al. 2002, 2005)": {"IJ": "CLAV", "PX": "STRN", "T8": "T10", "*EL": "*ELB", "*EM": "*ELM", "*RS": "*WRA",
                                    "*US": "*WRB"},
     "Davis et al. (1991)": {"VSAC": "SACR", "SACRUM": "SACR", "*SHA": "*SHN", "*WRI": "*WRA", "ROFF": "RBAC",
                             "LOFF": "LBAC"},
+    "OpenSim (Rajagopal et al. 2016)": {"*ACR": "*SHO", "*LEL": "*ELB", "*MEL": "*ELM", "*FASUPERIOR": "*FRM",
+                                        "*FARADIUS": "*WRA", "*FAULNA": "*WRB", "*LFC": "*KNE", "*MFC": "*KNM",
+                                        "*LMAL": "*ANK", "*MMAL": "*ANM", "*CAL": "*HEE", "*MELBOW": "*ELM",
+                                        "*MKNEE": "*KNM", "*MANKLE": "*ANM"},
     "PhaseSpace": {},  # numbered: bones come from how the markers move
+}
+
+# Markers of a plate or cluster on one bone, numbered from 1: "RTH1", "L.SH3", "PV02", "Skeleton_LUArm2".
+CLUSTERS = {
+    "HEAD": "on head", "HD": "on head",
+    "CHEST": "on chest", "TRUNK": "on chest", "TORSO": "on chest", "THORAX": "on chest", "THX": "on chest",
+    "*TA": "on chest",
+    "PELVIS": "on pelvis", "PEL": "on pelvis", "PV": "on pelvis", "*PV": "on pelvis", "HIP": "on pelvis",
+    "SACRUM": "on pelvis", "SAC": "on pelvis",
+    "*SHOULDER": "*on shoulder",
+    "*UA": "*on upper arm", "*AR": "*on upper arm", "*ARM": "*on upper arm", "*UARM": "*on upper arm",
+    "*UPPERARM": "*on upper arm",
+    "*FA": "*on forearm", "*FARM": "*on forearm", "*FOREARM": "*on forearm",
+    "*HAND": "*on hand",
+    "*TH": "*on thigh", "*THI": "*on thigh", "*THIGH": "*on thigh", "*FEMUR": "*on thigh",
+    "*SH": "*on shank", "*SHA": "*on shank", "*SK": "*on shank", "*SHANK": "*on shank", "*SHIN": "*on shank",
+    "*TB": "*on shank", "*TIB": "*on shank", "*TIBIA": "*on shank",
+    "*FT": "*on foot", "*FOOT": "*on foot",
 }
 
 # Plain words, for labels such as "l thigh", "left_knee_lat" or "R.Foot.Toe": word -> meaning.
@@ -142,8 +175,12 @@ WORDS = {
     "ankle": "ANK", "anklelat": "ANK", "anklemed": "ANM", "malleolus": "ANK", "malleoluslat": "ANK",
     "malleolusmed": "ANM", "heel": "HEE", "calcaneus": "HEE", "toe": "TOE", "toes": "TOE", "bigtoe": "TTP",
     "foot": "TOE", "foottoe": "TOE", "footheel": "HEE", "smalltoe": "MT5", "littletoe": "MT5",
-    "shoulder": "SHO", "acromion": "SHO", "upperarm": "UPA", "uparm": "UPA", "arm": "UPA", "humerus": "UPA",
-    "elbow": "ELB", "elbowlat": "ELB", "elbowmed": "ELM", "forearm": "FRM", "lowerarm": "FRM",
+    "metatarsal": "TOE", "met": "TOE", "mall": "ANK", "toetip": "TTP",
+    "shoulder": "SHO", "should": "SHO", "acromion": "SHO", "acromium": "SHO", "bicep": "UPA", "biceps": "UPA",
+    "upperarm": "UPA", "uparm": "UPA", "arm": "UPA", "humerus": "UPA",
+    "elbow": "ELB", "elbowlat": "ELB", "elbowmed": "ELM", "epilat": "ELB", "epimed": "ELM", "humerusepicondyle": "ELB",
+    "wristrad": "WRA", "wristradius": "WRA", "wristuln": "WRB", "wristulna": "WRB", "radiusstyloid": "WRA",
+    "ulnastyloid": "WRB", "forearm": "FRM", "lowerarm": "FRM",
     "wrist": "WRA", "wristlat": "WRB", "wristmed": "WRA", "wristthumb": "WRA", "wristpinky": "WRB", "radius": "WRA",
     "ulna": "WRB", "hand": "FIN", "finger": "FIN", "fingers": "FIN", "thumb": "IDX", "index": "IDX", "pinky": "PNK",
     "headfront": "FHD", "headback": "BHD", "head": "HEADS", "temple": "HEADS",
@@ -158,15 +195,19 @@ _QUALIFIERS = {"lateral": "lat", "outer": "lat", "outside": "lat", "out": "lat",
                "inner": "med", "inside": "med", "in": "med", "int": "med", "anterior": "front", "posterior": "back",
                "rear": "back"}
 # fmt: on
+_WHERE = ("lat", "med", "front", "back", "top", "upper")
 _SIDES = {"l": "L", "left": "L", "lt": "L", "r": "R", "right": "R", "rt": "R"}
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[A-Z][a-z])")
 
+_SEPARATORS = re.compile(r"[^A-Z0-9]+")
+_NUMBERED = re.compile(r"([A-Z]+?)0?[1-9]")
 _PREFIX = re.compile(r"^.*[^A-Za-z0-9]")  # of "Subject_LASI" or "Actor01|LASI"
 
 # Points that Vicon's models compute, written among the markers: axes of segments, angles, forces, centers.
 _VIRTUAL = re.compile(
     r"^((PEL|[LR](FE|TI|TO|FO|CL|HU|RA|HN|HO)|HED|TRX|SPI)[OALPXYZ0-9]"
-    r"|.*(Angles?|Moment|Power|Forces?|GRF|GRM|AbsAngles?|NormalisedGRF)|Centre?OfMass.*|Center?OfMass.*|[LR][HKAESW]JC)$"
+    r"|.*(Angles?V?|Moment|Power|Forces?|GRF|GRM|NormalisedGRF)|Centre?OfMass.*|Center?OfMass.*"
+    r"|[LR][_.]?[HKAESW]JC|.*Hip_?Cent(er|re).*)$"
 )
 
 
@@ -237,18 +278,34 @@ def mirrored_name(marker: str) -> str:
 def _known_place(name: str) -> str | None:
     """Return the place of a label that is its name already, or that some marker set means by it."""
     upper = name.upper()
-    if upper in MIDDLE or (upper[:1] in ("L", "R") and upper[1:] in SIDED):
-        return upper
+    plain = _SEPARATORS.sub("", upper)
+    for label in (upper, plain) if plain != upper else (upper,):
+        if label in MIDDLE or (label[:1] in ("L", "R") and label[1:] in SIDED):
+            return label
+        if place := _labels().get(label):
+            return place
+    numbered = _NUMBERED.fullmatch(plain)
+    return _clusters().get(numbered[1]) if numbered else None
+
+
+@lru_cache(maxsize=1)
+def _labels() -> dict[str, str]:
+    """Return the place of every label of `SETS`; where sets disagree, that of the first."""
+    out: dict[str, str] = {}
     for labels in SETS.values():
-        for label, place in labels.items():
-            if "*" not in label:
-                if label == upper:
-                    return place
-                continue
-            for side in ("L", "R"):
-                if label.replace("*", side) == upper:
-                    return place.replace("*", side)
-    return None
+        out = _of_both_sides(labels) | out
+    return out
+
+
+@lru_cache(maxsize=1)
+def _clusters() -> dict[str, str]:
+    """Return the place of every numbered label of `CLUSTERS`, by what precedes the number."""
+    return _of_both_sides(CLUSTERS)
+
+
+def _of_both_sides(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return labels, and the places they mean, with L and R for "*"."""
+    return {label.replace("*", side): place.replace("*", side) for label, place in labels.items() for side in "RL"}
 
 
 def _in_words(name: str) -> str | None:
@@ -261,8 +318,8 @@ def _in_words(name: str) -> str | None:
             words.append(_QUALIFIERS.get(word, word))
     if not side and words and words[0][:1] in "lr" and words[0][1:] in WORDS:
         side, words[0] = words[0][0].upper(), words[0][1:]
-    body = [word for word in words if word not in ("lat", "med", "front", "back", "top")]
-    where = [word for word in words if word in ("lat", "med", "front", "back", "top")]
+    body = [word for word in words if word not in _WHERE]
+    where = [word for word in words if word in _WHERE]
     key = "".join([*body, *where])
     if not side:
         return MIDDLE_WORDS.get(key) or MIDDLE_WORDS.get("".join(body))

@@ -155,8 +155,13 @@ def screen(markers: Markers) -> Screening:
 
 
 def _screen(markers: Markers) -> Screening:
-    """Return what is wrong with the labels of markers; points that a model computed are left alone."""
+    """Return what is wrong with the labels of markers.
+
+    Points that a model computed are left alone, and so are trajectories without a label among those with one.
+    """
     real = np.array([k for k, name in enumerate(markers.names) if not is_virtual(name)], dtype=int)
+    labelled = [k for k in real if not markers.names[k].startswith("*")]
+    real = np.array(labelled, dtype=int) if labelled else real
     names = [base_name(markers.names[k]) for k in real]
     every = len(real) == len(markers.names)
     found = _screened(names, markers.positions if every else markers.positions[:, real], markers.fps)
@@ -344,7 +349,8 @@ def _cuts(positions: np.ndarray, breaks: np.ndarray, fps: float, noise: float) -
         before = positions[start - 1]
         soon = [t for t in events if t - start <= max(2, round(TRUST * fps))]
         there = np.nanmedian(np.append(np.linalg.norm(positions[start] - before, axis=-1), 0.0))
-        backs = [t for t in soon if np.nanmedian(np.linalg.norm(positions[t] - before, axis=-1)) < 0.5 * there]
+        steps = {t: np.linalg.norm(positions[t] - before, axis=-1) for t in soon}
+        backs = [t for t, far in steps.items() if np.isfinite(far).any() and np.nanmedian(far) < 0.5 * there]
         if backs:
             events = [t for t in events if t > backs[0]]
         else:
