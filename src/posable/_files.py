@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,13 @@ def read_regular(path: str | PathLike[str], most: int | None = None) -> bytes:
     Raises:
         FormatError: It cannot be read, or is too large; `MissingFile` where there is none.
     """
+    with open_regular(path, most) as file:
+        return file.read()
+
+
+@contextmanager
+def open_regular(path: str | PathLike[str], most: int | None = None) -> Iterator[io.BufferedReader]:
+    """Open a file as `read_regular` does, to read it in parts."""
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -32,7 +39,8 @@ def read_regular(path: str | PathLike[str], most: int | None = None) -> bytes:
             raise FormatError(path=path, expected="a regular file", found=kind)
         if most is not None and status.st_size > most:
             raise FormatError(path=path, expected=f"at most {most} bytes", found=status.st_size)
-        return Path(path).read_bytes()
+        with open(path, "rb") as file:
+            yield file
     except FileNotFoundError:
         raise MissingFile("no such file", path=path) from None
     except (OSError, ValueError) as problem:

@@ -11,6 +11,8 @@ from posable.cli import checkpoint as outcomes
 from posable.cli.checkpoint import FAILED, NOT_REACHED, OK
 from posable.cli.workers import run_job
 
+posix = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX: named pipes")
+
 
 def test_a_finished_job_is_known_again(strange, jobs):
     long, short = jobs(strange.fine, ["long enough", "short"])
@@ -48,6 +50,19 @@ def spoil_result_at_equal_size(job):
     job.result.write_text("LONG ENOUGx")
 
 
+def replace_by_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def make_outcome_a_pipe(job):
+    replace_by_pipe(job.outcome)
+
+
+def make_result_a_pipe(job):
+    replace_by_pipe(job.result)
+
+
 def forget_results(job):
     kept = json.loads(job.outcome.read_text())
     job.outcome.write_text(json.dumps(kept | {"written": {}}))
@@ -55,13 +70,18 @@ def forget_results(job):
 
 @pytest.mark.parametrize(
     "spoil",
-    [spoil_source, spoil_result, lose_report, spoil_outcome, spoil_result_at_equal_size, forget_results],
-)
+    [
+        spoil_source, spoil_result, lose_report, spoil_outcome, spoil_result_at_equal_size, forget_results,
+        pytest.param(make_outcome_a_pipe, marks=posix), pytest.param(make_result_a_pipe, marks=posix),
+    ],
+)  # fmt: skip
 def test_what_is_not_the_same_is_not_finished(strange, jobs, spoil):
     (job,) = jobs(strange.fine, ["long enough"])
     run_job(job)
     spoil(job)
     assert outcomes.finished(job) is None
+    assert run_job(job).status == OK
+    assert outcomes.finished(job)
 
 
 def test_other_options_are_not_finished(strange, jobs):

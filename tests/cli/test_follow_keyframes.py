@@ -104,3 +104,13 @@ def test_a_start_from_a_file(capsys, tmp_path):
     again = json.loads(call(capsys, *GOAL, "--start", str(saved), "--json")[1])
     assert again["iterations"] == 0
     assert again["pose"] == first["pose"]
+    some = {**first["pose"]}
+    for pose in (None, 3, [1], {}, {**some, "panda_joint1": "x"}, {**some, "panda_joint1": [1]}):
+        saved.write_text(json.dumps({"pose": pose}))
+        code, _, err = call(capsys, *GOAL, "--start", str(saved))
+        assert code == 2
+        assert err.startswith("posable: --start: expected a pose of this figure"), err
+    for content in (b"", b"x", b"[]", b"\xff\xfe", b"[" * 100_000):
+        saved.write_bytes(content)
+        assert call(capsys, *GOAL, "--start", str(saved))[0] == 2
+    assert call(capsys, *GOAL, "--start", str(tmp_path / "none.json"))[0] == 2

@@ -63,12 +63,28 @@ def test_parts_of_a_mesh_are_solids_and_scale(tmp_path):
     assert support_height([half], np.array([[0.0, 0.0, 0.3]]), UP, within=0.1)[0] == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize("text", ["v 0 0 a\nf 1 2 3\n", "v 0 0 0\n"])
+CORNERS = "v 0 0 0\nv 1 0 0\nv 0 1 0\n"
+BAD = {
+    "a word": "v 0 0 a\nf 1 2 3\n", "no faces": CORNERS, "two numbers": "v 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n",
+    "before the first vertex": CORNERS + "v 0 0 1\nf -9 2 3\n", "flat": CORNERS + "f 1 2 3\n",
+    "infinite": CORNERS + "v 0 0 inf\nf 1 2 3\nf 1 2 4\n", "huge": CORNERS + "v 0 0 1e300\nf 1 2 3\nf 1 2 4\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD.values(), ids=BAD.keys())
 def test_a_bad_mesh_is_named(tmp_path, text):
     path = tmp_path / "bad.obj"
     path.write_text(text)
     with pytest.raises(PosableError, match=r"bad\.obj"):
         read_solids(path)
+
+
+def test_a_mesh_that_is_no_file(tmp_path):
+    with pytest.raises(PosableError, match=r"none\.obj: no such file"):
+        read_solids(tmp_path / "none.obj")
+    (tmp_path / "folder.obj").mkdir()
+    with pytest.raises(PosableError, match="a regular file"):
+        read_solids(tmp_path / "folder.obj")
 
 
 def test_what_is_not_an_object():

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
+from posable._files import read_regular
 
 # --- Files and figures ---
 
@@ -242,11 +243,14 @@ def start_of(text: str | None, skeleton: ps.Skeleton) -> np.ndarray | None:
         return None
     name, _, frame = text.rpartition(":") if text.rpartition(":")[2].lstrip("-").isdigit() else (text, "", "0")
     if Path(name).suffix == ".json":
-        pose = json.loads(Path(name).read_text(encoding="utf-8")).get("pose", {})
-        missing = [dof for dof in skeleton.dof_names if dof not in pose]
-        if missing:
-            raise ps.PosableError(f"--start: expected a pose of this figure in {name}, found no {missing[0]!r}")
-        return np.array([float(pose[dof]) for dof in skeleton.dof_names])
+        try:
+            pose = json.loads(read_regular(name))["pose"]
+            return np.array([float(pose[dof]) for dof in skeleton.dof_names])
+        except KeyError as missing:
+            found = f"no {missing.args[0]!r}"
+        except (ValueError, TypeError, OverflowError, RecursionError) as problem:
+            found = str(problem)
+        raise ps.PosableError(f"--start: expected a pose of this figure in {name}, found {found}")
     motion = ps.load(name).motion
     if motion is None or not -len(motion) <= int(frame) < len(motion):
         raise ps.PosableError(f"--start: expected a motion with frame {frame}, got {name}")

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from posable._files import write_text
+import posable as ps
+from posable._files import open_regular, read_regular, write_text
 
 # --- Jobs ---
 
@@ -68,8 +69,8 @@ class Outcome:
 
 
 def digest(path: str | Path) -> str:
-    """Return the SHA-256 of a file's content."""
-    with open(path, "rb") as file:
+    """Return the SHA-256 of a regular file's content."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -94,7 +95,7 @@ def discard(job: Job) -> None:
 def finished(job: Job) -> Outcome | None:
     """Return the outcome that an earlier run saved for the same content and options, or None."""
     try:
-        kept = json.loads(job.outcome.read_text(encoding="utf-8"))
+        kept = json.loads(read_regular(job.outcome))
         outcome = Outcome(**kept | {"file": job.file, "notes": tuple(kept["notes"])})
         same = (
             _is_well_formed(outcome)
@@ -102,7 +103,7 @@ def finished(job: Job) -> Outcome | None:
             and outcome.sha256 == digest(job.source)
             and all(digest(job.result.parent / name) == content for name, content in outcome.written.items())
         )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):  # missing or not ours
+    except (ps.PosableError, ValueError, TypeError, KeyError, AttributeError, RecursionError):  # missing or not ours
         return None
     return outcome if same else None
 

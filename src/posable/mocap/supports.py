@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from posable._files import read_regular
+from posable.engine.layout import LARGEST
 from posable.errors import PosableError
 from posable.mocap.foot_contacts import standing_still
 from posable.mocap.gaps import runs
@@ -56,17 +58,23 @@ class Solid:
         return Solid(self.vertices @ turn.T, self.triangles @ turn.T, planes)
 
 
-def solid(vertices: Any) -> Solid:
-    """Return the convex hull of vertices (V, 3) [m] as a solid."""
-    from scipy.spatial import ConvexHull
+def solid(vertices: Any, what: str = "objects") -> Solid:
+    """Return the convex hull of vertices (V, 3) [m] as a solid; `what` names it in an error."""
+    from scipy.spatial import ConvexHull, QhullError
 
-    hull = ConvexHull(np.asarray(vertices, dtype=float))
+    corners = np.asarray(vertices, dtype=float)
+    if not (np.abs(corners) <= LARGEST).all():
+        raise PosableError(f"{what}: expected vertices of magnitudes up to {LARGEST:g}, got {np.abs(corners).max():g}")
+    try:
+        hull = ConvexHull(corners)
+    except QhullError:
+        raise PosableError(f"{what}: expected solids, got {len(corners)} vertices in one plane") from None
     equations = np.unique(np.round(hull.equations, 9), axis=0)
     return Solid(hull.points[hull.vertices], hull.points[hull.simplices], np.c_[equations[:, :3], -equations[:, 3]])
 
 
 def read_solids(things: Any) -> tuple[Solid, ...]:
-    """Return the solids of objects given as OBJ or STL files, meshes with vertices and faces, or vertices (V, 3)."""
+    """Return the solids of objects given as OBJ files, meshes with vertices and faces, or vertices (V, 3)."""
     if things is None:
         return ()
     if isinstance(things, (str, PathLike, np.ndarray)) or hasattr(things, "vertices"):
@@ -76,7 +84,7 @@ def read_solids(things: Any) -> tuple[Solid, ...]:
         if isinstance(thing, Solid):
             out.append(thing)
         elif isinstance(thing, (str, PathLike)):
-            out += _parts(*_read_obj(Path(thing)))
+            out += _parts(*_read_obj(Path(thing)), str(thing))
         elif hasattr(thing, "vertices") and hasattr(thing, "faces"):
             out += _parts(np.asarray(thing.vertices, float), np.asarray(thing.faces, int))
         else:
@@ -94,23 +102,24 @@ def _read_obj(path: Path) -> tuple[Floats, np.ndarray]:
     if path.suffix.lower() != ".obj":
         raise PosableError(f"{path}: expected a mesh in an OBJ file, found suffix {path.suffix!r}")
     vertices, faces = [], []
-    for number, line in enumerate(path.read_text("utf8", errors="replace").splitlines(), 1):
+    for number, line in enumerate(read_regular(path).decode("utf8", errors="replace").splitlines(), 1):
         words = line.split()
         try:
             if words[:1] == ["v"]:
-                vertices.append([float(word) for word in words[1:4]])
+                x, y, z = (float(word) for word in words[1:4])
+                vertices.append((x, y, z))
             elif words[:1] == ["f"]:
                 corners = [int(word.split("/")[0]) for word in words[1:]]
                 corners = [k - 1 if k > 0 else len(vertices) + k for k in corners]
                 faces += [(corners[0], b, c) for b, c in pairwise(corners[1:])]
         except ValueError:
             raise PosableError(f"{path}:{number}: expected numbers, found {line.strip()[:60]!r}") from None
-    if not faces or max(max(face) for face in faces) >= len(vertices):
+    if not all(0 <= corner < len(vertices) for face in faces for corner in face) or not faces:
         raise PosableError(f"{path}: expected a mesh with faces, found {len(vertices)} vertices, {len(faces)} faces")
     return np.array(vertices), np.array(faces)
 
 
-def _parts(vertices: Floats, faces: np.ndarray) -> list[Solid]:
+def _parts(vertices: Floats, faces: np.ndarray, what: str = "objects") -> list[Solid]:
     """Return a solid for each connected part of a mesh."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
@@ -119,7 +128,7 @@ def _parts(vertices: Floats, faces: np.ndarray) -> list[Solid]:
     graph = coo_matrix((np.ones(len(edges)), edges.T), shape=(len(vertices),) * 2)
     _, label = connected_components(graph, directed=False)
     used = np.unique(label[faces[:, 0]])
-    return [solid(vertices[label == k]) for k in used]
+    return [solid(vertices[label == k], what) for k in used]
 
 
 def support_height(solids: Sequence[Solid], points: Floats, up: Floats, *, within: float) -> Floats:
