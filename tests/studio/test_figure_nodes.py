@@ -415,6 +415,17 @@ def test_handles_of_robots_are_where_users_expect_them(data_dir, path, expected)
     assert {h.body for h in default_handles(robot, ps.forward(robot, robot.rest))} == expected
 
 
+def test_the_handle_of_a_tool_that_slides_is_on_the_tool():
+    """The last axis of a gantry or a SCARA robot slides as the finger of a gripper does, but moves the tool."""
+    base, turn = ps.Joint("base", ps.Fixed()), ps.Joint("turn", ps.Revolute("z"), "base", offset=(0, 0, 0.3))
+    quill = ps.Joint("quill", ps.Prismatic("z"), "turn", offset=(0.4, 0, 0), limits=(-0.2, 0.0))
+    lift = ps.Joint("lift", ps.Prismatic("z"), "base", limits=(0.0, 0.5))
+    fingers = [ps.Joint(f"part{k}", ps.Prismatic("y"), "turn", offset=(0.4, 0, 0)) for k in (1, 2)]
+    for joints, expected in (((base, turn, quill), "quill"), ((base, lift), "lift"), ((base, turn, *fingers), "turn")):
+        robot = ps.Skeleton(joints, up="z")
+        assert [h.body for h in default_handles(robot, ps.forward(robot, robot.rest))] == [expected]
+
+
 def test_both_tools_of_a_robot_with_two_arms_are_full_poses(data_dir):
     robot = ps.load(data_dir / "urdf" / "erd_baxter.urdf").skeleton
     handles = default_handles(robot, ps.forward(robot, robot.rest))

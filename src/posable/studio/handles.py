@@ -254,6 +254,12 @@ def _moves(skeleton: ps.Skeleton, joint: str) -> bool:
     return False
 
 
+def _grips(skeleton: ps.Skeleton, finger: str, palm: str) -> bool:
+    """Return whether a joint is a finger of a gripper; the last axis of a gantry, which slides as well, is none."""
+    slides = {j.name for j in skeleton.joints if j.parent == palm and isinstance(j.motion, ps.Prismatic)}
+    return bool(_JAW.search(finger)) or (finger in slides and (len(slides) > 1 or bool(_SMALL.search(finger))))
+
+
 def _leaves(skeleton: ps.Skeleton) -> list[str]:
     """Return one body at the end of each chain of moving joints: the farthest site of its last joint, or the joint.
 
@@ -273,10 +279,9 @@ def _leaves(skeleton: ps.Skeleton) -> list[str]:
             continue
         if joint.name in tied and not re.search("|".join(_ENDS), _plain(joint.name), re.IGNORECASE):
             continue
-        finger = skeleton.joint(moved)
-        grips = isinstance(finger.motion, ps.Prismatic) or _JAW.search(moved)
-        if grips and finger.parent is not None:  # a gripper: its palm is the end
-            out.append(finger.parent)
+        palm = skeleton.joint(moved).parent
+        if palm is not None and _moves(skeleton, palm) and _grips(skeleton, moved, palm):
+            out.append(palm)
             continue
         sites = [site for site in skeleton.sites if site.joint == joint.name and site.name not in closing]
         far = max(sites, key=lambda site: float(np.linalg.norm(site.offset)), default=None)
