@@ -1,7 +1,7 @@
 """Fuzzing: python -m benchmarks.fuzz --seconds 600 [--only readers,problems] [--seed 7]
 
-- readers: every format, SRDF and the goal files, by mutation of real and generated files; zip and JSON are repacked
-  so that the container stays valid;
+- readers: every format, SRDF, calibration files of cameras, OBJ and the goal files, by mutation of real and generated
+  files; zip and JSON are repacked so that the container stays valid;
 - problems: every solver with every goal, numbers from 0 to 1e30, NaN and infinity, odd options;
 - studio: random bytes, and random and mutated messages and requests to a running page;
 - many: batches whose workers, or the whole batch, are killed at random times, then resumed.
@@ -123,8 +123,8 @@ def fuzz_reader(name: str, seconds: float, seed: int) -> Tally:
     folder = Path(tempfile.mkdtemp())
     if name == "goals":
         return fuzz_goal_files(tally, folder, rng, seconds)
-    if name == "srdf":
-        return fuzz_srdf(tally, folder, rng, seconds)
+    if name in others(folder):
+        return fuzz_other(name, tally, folder, rng, seconds)
     data = data_folder()
     target = fuzz_formats.Target(name, data)
     inputs = fuzz_formats.seeds(name, data, 6000) or [fuzz_formats.WORDS[name].encode()]
@@ -209,19 +209,50 @@ HINGES = """<robot name="hinges"><link name="a"/><link name="b"/><link name="c"/
 """
 
 
-def fuzz_srdf(tally: Tally, folder: Path, rng: random.Random, seconds: float) -> Tally:
-    """Give a robot mutated SRDF files beside its URDF."""
-    import posable as ps
-    from benchmarks.fuzz_formats import WORDS, mutate
+CAMERA = b"""[cam_0]
+name = "left"
+size = [640, 480]
+matrix = [[600.0, 0.0, 320.0], [0.0, 600.0, 240.0], [0.0, 0.0, 1.0]]
+distortions = [0.1, -0.05, 0.0, 0.0]
+rotation = [0.1, 0.2, 0.3]
+translation = [0.0, 0.5, 3.0]
+"""
+TETRAHEDRON = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2/1/1 3/2/1 4/3/1\nf -4 -1 -2\n"
 
-    robot, words = folder / "robot.urdf", [word.encode() for word in WORDS["srdf"].split(" ")]
+
+def others(folder: Path) -> dict[str, tuple[Path, bytes, str, Callable[[], Any]]]:
+    """Return files that belong to something else, by name: the path, a seed, words, and what reads the path."""
+    import posable as ps
+    from benchmarks.fuzz_formats import WORDS
+    from posable.mocap.supports import read_solids
+
+    robot, cameras, mesh = folder / "robot.urdf", folder / "cameras.toml", folder / "object.obj"
     robot.write_text(HINGES)
+    numbers = 'nan inf 1e300 -1 0 [] {} [[1,2],[3]] true "x" 1979-05-27 ' + "9" * 400
+    return {
+        "srdf": (robot.with_suffix(".srdf"), SRDF, WORDS["srdf"], lambda: ps.load(robot)),
+        "cameras": (
+            cameras,
+            CAMERA,
+            f"[cam_1] matrix = rotation = fisheye = {numbers}",
+            lambda: ps.load_cameras(cameras),
+        ),
+        "objects": (mesh, TETRAHEDRON, f"v f v\t1 f\t1 2 {numbers}", lambda: read_solids(mesh)),
+    }
+
+
+def fuzz_other(name: str, tally: Tally, folder: Path, rng: random.Random, seconds: float) -> Tally:
+    """Give the reader of one of `others` mutated files."""
+    from benchmarks.fuzz_formats import mutate
+
+    path, seed, text, read = others(folder)[name]
+    words = [word.encode() for word in text.split(" ")]
     bound_memory(MEMORY)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        raw = mutate(rng, [SRDF], words)
-        robot.with_suffix(".srdf").write_bytes(raw)
-        tally.timed(lambda: ps.load(robot), raw)
+        raw = mutate(rng, [seed], words)
+        path.write_bytes(raw)
+        tally.timed(read, raw)
     return tally
 
 
@@ -554,7 +585,7 @@ def jobs(target: str) -> list[str]:
     if target != "readers":
         return [target]
     readable = [name for name, known in FORMATS.available() if known.read is not None]
-    return [f"reader:{name}" for name in (*readable, "srdf", "goals")]
+    return [f"reader:{name}" for name in (*readable, *others(Path(tempfile.mkdtemp())), "goals")]
 
 
 def run_job(job: str, seconds: float, seed: int) -> list[dict[str, Any]]:
@@ -595,7 +626,7 @@ def run(seconds: float, seed: int, only: list[str]) -> list[dict[str, Any]]:
 def evidence(page) -> None:
     """Write the page of this subject."""
     seconds = float(os.environ.get("POSABLE_FUZZ_SECONDS") or page.pick(300, 10))
-    rows, _ = page.captured(run, seconds, 0, list(TARGETS))
+    rows, _ = page.captured(run, seconds, int(os.environ.get("POSABLE_FUZZ_SEED") or 0), list(TARGETS))
     page.text((__doc__ or "").split("\n\n", 1)[1].rsplit("Faults are written", 1)[0])
     page.table(
         f"{seconds:g} s for each target, in parallel",

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from posable.engine.jit import OPTIONS, entry, kernel, machine_code, optional, plain, with_names, write_cached
+from posable.engine.jit import OPTIONS, entry, kernel, machine_code, mode, optional, plain, with_names, write_cached
 
 ONE_LOOP_FOR_TWO = """
 import numpy as np
@@ -132,6 +132,7 @@ def test_a_function_compiled_by_numba_itself_may_call_kernels():
     assert x.tolist() == [4.0, 4.0]
 
 
+@pytest.mark.skipif(mode() != "linked", reason="plain Numba exports its own functions")
 def test_the_kernels_of_an_entry_are_private_to_it(tmp_path, monkeypatch):
     monkeypatch.setenv("POSABLE_CACHE", str(tmp_path))  # code from the cache cannot be looked into
     fresh = entry(plain(four_times_all))
@@ -252,6 +253,18 @@ def test_a_damaged_cache_is_rebuilt_with_one_line(tmp_path, damage):
     assert run(tmp_path, HALVE_TWICE) == "[2.0, 1.0] 1 0\n"
 
 
+@pytest.mark.parametrize("damage", [damaged_by(name) for name in ("nothing", "half", "text")])
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_a_damaged_cache_of_plain_numba_is_rebuilt(tmp_path, damage, suffix):
+    run(tmp_path, HALVE_TWICE, POSABLE_JIT="plain")
+    (file,) = (tmp_path / "cache").rglob(f"*.{suffix}")
+    damage(file)
+    done = process(tmp_path, HALVE_TWICE, POSABLE_JIT="plain", POSABLE_QUIET="")
+    assert done.stdout == "[2.0, 1.0] 0 1\n"
+    assert len([line for line in done.stderr.splitlines() if "is damaged" in line]) == 1
+    assert run(tmp_path, HALVE_TWICE, POSABLE_JIT="plain") == "[2.0, 1.0] 1 0\n"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="named pipes in folders are POSIX")
 def test_a_pipe_in_the_place_of_a_cache_file_is_replaced(tmp_path):
     run(tmp_path, HALVE_TWICE)
@@ -310,9 +323,10 @@ def test_a_cache_that_cannot_be_written_is_read(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="file size limits are POSIX")
-def test_a_full_disk_leaves_no_partial_file(tmp_path):
-    full = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
-    done = process(tmp_path, full + HALVE_TWICE, POSABLE_QUIET="")
+@pytest.mark.parametrize("mode", ["linked", "plain"])
+def test_a_full_disk_leaves_no_partial_file(tmp_path, mode):
+    full = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+    done = process(tmp_path, full + HALVE_TWICE, POSABLE_QUIET="", POSABLE_JIT=mode)
     assert done.stdout == "[2.0, 1.0] 0 1\n"
     assert len([line for line in done.stderr.splitlines() if "cannot be written" in line]) == 1
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
@@ -374,7 +388,8 @@ def process(folder, source, check=True, **environment):
 def start(folder, source, **environment):
     script = folder / "script.py"
     script.write_text(source)
-    own = {"POSABLE_CACHE": str(folder / "cache"), "POSABLE_QUIET": "1", "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    own = {"POSABLE_CACHE": str(folder / "cache"), "POSABLE_QUIET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    own |= {"POSABLE_JIT": "linked", **environment}
     return subprocess.Popen(
         [sys.executable, script], env=os.environ | own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

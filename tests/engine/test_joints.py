@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from posable.engine.jit import mode
 from posable.engine.joints import (
     ROTVEC,
     SWING,
@@ -98,7 +99,9 @@ def test_sines_and_cosines_to_2_ulp(reach):
 
 def test_sines_and_cosines_at_special_angles():
     quarters = np.arange(-40, 41) * (0.5 * np.pi)
-    angles = np.concatenate([quarters, quarters + 0.25 * np.pi, [0.0, 1e6, -1e9, 1e15, np.inf, np.nan]])
+    angles = np.concatenate([quarters, quarters + 0.25 * np.pi, [0.0, 1e6, -1e9, 1e15]])
+    if mode() != "python":  # whose `math` raises
+        angles = np.append(angles, [np.inf, np.nan])
     sine, cosine = np.empty_like(angles), np.empty_like(angles)
     sines_cosines(angles, sine, cosine)
     with np.errstate(invalid="ignore"):

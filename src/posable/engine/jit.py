@@ -261,12 +261,35 @@ def _plain_dispatcher(of: kernel) -> Any:
     try:
         (folder / "plain").mkdir(parents=True, exist_ok=True)
         numba.config.CACHE_DIR = str(folder / "plain")  # type: ignore[attr-defined]  # as above
-        return numba.njit(cache=True, **OPTIONS)(of.py_func)
+        return _healing(numba.njit(cache=True, **OPTIONS)(of.py_func), folder / "plain")
     except OSError as error:
         say(f"the compile cache {folder} cannot be written ({error.strerror}): compiling in every process")
         return numba.njit(**OPTIONS)(of.py_func)
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]  # as above
+
+
+def _healing(dispatcher: Any, folder: Path) -> Any:
+    """Let a dispatcher with Numba's own cache continue when the disk is full or a cached file is damaged."""
+    from numba.core.errors import NumbaError
+
+    build = dispatcher.compile
+
+    def compile_or_load(signature: Any) -> Any:
+        try:
+            return build(signature)
+        except (NumbaError, CompilingForbidden):
+            raise
+        except OSError as error:  # compiled, but not saved
+            say(f"the compile cache {folder} cannot be written ({error.strerror}): compiling in every process")
+        except Exception as error:
+            say(f"a file of the compile cache {folder} is damaged ({error}): compiling again")
+            for path in folder.rglob("*.nb[ic]"):
+                path.unlink(missing_ok=True)
+        return build(signature)
+
+    dispatcher.compile = compile_or_load
+    return dispatcher
 
 
 def solving_time() -> float:
