@@ -16,6 +16,7 @@ import posable as ps
 from .browser import (
     click_mouse,
     drag_mouse,
+    drop_file,
     on_screen,
     pixels,
     wait_for,
@@ -613,6 +614,29 @@ def test_a_bad_upload_is_reported_and_the_session_lives(bench, tmp_path):
     bench.grab("hand.R", -30, 60)
     wait_for(lambda: bench.session.result is not None, "a drag after it")
     assert bench.session.skeleton.name == "human"
+
+
+def test_uploads_follow_each_other_and_a_file_that_is_too_large_is_not_sent(bench, tmp_path):
+    bench.fresh()
+    session, page, opened = bench.session, bench.page, []
+    second, _ = bench.another()
+    ps.save(tmp_path / "0.bvh", ps.Motion(session.skeleton, session.skeleton.rest[None], 30.0))
+    session.on_notification(lambda text, kind: opened.append(text))
+    page.evaluate("""() => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([new Uint8Array(65 << 20)], "huge.bvh"));
+      window.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    }""")
+    for k in range(2):
+        drop_file(page, f"{k}.bvh", (tmp_path / "0.bvh").read_bytes())
+    wait_for(lambda: len(opened) == 3, "the files")
+    assert opened == ["huge.bvh: larger than 64 MB", "Opened 0.bvh.", "Opened 1.bvh."]
+    page.get_by_text("Opened 1.bvh").wait_for()
+    wait_for(page.get_by_role("button", name="Open file or project").is_enabled, "the button")
+    assert page.get_by_text("Uploading huge.bvh").count() == 0
+    second.get_by_text("Opened 1.bvh").wait_for()
+    assert second.get_by_text("Uploading").count() == 0  # it is no upload of that page
+    second.close()
 
 
 def test_a_limb_inside_another_is_shown_and_reported(bench):

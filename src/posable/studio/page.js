@@ -23,13 +23,28 @@
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => {
     event.preventDefault();
-    const input = document.querySelector("input[type=file]");
-    if (!input || !event.dataTransfer.files.length) return;
-    const one = new DataTransfer();
-    one.items.add(event.dataTransfer.files[0]);
-    input.files = one.files;
-    input.dispatchEvent(new Event("change", { bubbles: true }));
+    if (event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
   });
+  let opened = Promise.resolve();
+  const open = (file) => {  // one upload after the other
+    opened = opened.then(async () => {
+      const input = document.querySelector("input[type=file]");
+      if (!input) return;
+      do await new Promise((done) => setTimeout(done, 100)); while (input.nextElementSibling.disabled);
+      const one = new DataTransfer();
+      one.items.add(file);
+      input.files = one.files;
+      input.dispatchEvent(new Event("change", { bubbles: true }));
+    });
+  };
+  // A file that the studio would refuse is not sent: viser would wait for the end of the upload for ever.
+  const largest = +document.currentScript.dataset.largest;
+  addEventListener("change", (event) => {
+    const file = event.target.type === "file" && event.target.files[0];
+    if (!file || file.size <= largest) return;
+    event.stopImmediatePropagation();
+    ask("too_large", { name: file.name });
+  }, true);
 
   // ------------------------------------------------------------------------------------------------ keyboard
   const KEYS = [

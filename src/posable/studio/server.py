@@ -26,7 +26,7 @@ from posable.studio.questions import Questions
 from posable.studio.session import Session
 from posable.studio.stage import Side, Stage, camera_pose
 from posable.studio.state import View
-from posable.studio.viser_adapter import Server
+from posable.studio.viser_adapter import Server, too_large
 
 PANELS = {  # each panel is a function in panels/ and a line here
     "Pose": (pose, library, display),
@@ -329,6 +329,7 @@ def run_command(session: Session, name: str, query: dict[str, str]) -> Any:
         "play": lambda: session.player.play(not session.timeline.playing),
         "move_key": lambda: session.player.move_key(number("frame"), number("to")),
         "remedy": lambda: session.remedies.apply(number("number")),
+        "too_large": lambda: session.notify(too_large(query.get("name", "")), "bad"),
         "autokey": lambda: session.player.set_time(autokey=not session.timeline.autokey),
     }
     return bool(actions[name]()) if name in actions else False

@@ -92,6 +92,8 @@ class Server(viser.ViserServer):
         handlers[messages.FileTransferStartUpload] = [self._start_upload]
         handlers[messages.FileTransferPart] = [self._take_part]
         self.refuse_upload: Callable[[str], None] = lambda text: None
+        self._broadcast = self._websock_server.queue_message
+        self._websock_server.queue_message = self._queue  # type: ignore[method-assign]  # the same signature
 
     # ----------------------------------------------------------------------------------------------- requests
 
@@ -143,7 +145,7 @@ class Server(viser.ViserServer):
         mine = sum(state["client_id"] == client for state in states.values())
         name = str(message.filename)[:100]
         if not 0 <= message.size_bytes <= LARGEST or not 0 <= message.part_count <= LARGEST // 1024:
-            self.refuse_upload(f"{name}: larger than {LARGEST >> 20} MB")
+            self.refuse_upload(too_large(name))
         elif mine >= UPLOADS:
             self.refuse_upload(f"{name}: {UPLOADS} uploads are under way already")
         else:
@@ -159,6 +161,16 @@ class Server(viser.ViserServer):
             return
         self.gui._handle_file_transfer_part(client, message)
 
+    def _queue(self, message: Any) -> None:
+        """Queue a message for every page; the progress of an upload, which viser tells everybody, for its page alone."""
+        if not isinstance(message, messages.FileTransferPartAck):
+            self._broadcast(message)
+            return
+        state = self.gui._current_file_upload_states.get(message.transfer_uuid)
+        page = None if state is None else self.get_clients().get(state["client_id"])
+        if page is not None:
+            page._websock_connection.queue_message(message)
+
     # ------------------------------------------------------------------------------------------------- memory
 
     def forget_removed(self) -> None:
@@ -172,6 +184,11 @@ class Server(viser.ViserServer):
     def drop_connections(self) -> None:
         """Close every connection, as a network failure does; pages reconnect by themselves."""
         self._websock_server.disconnect_all_clients()
+
+
+def too_large(name: str) -> str:
+    """Return what is said about a file that is too large to be uploaded."""
+    return f"{name[:100]}: larger than {LARGEST >> 20} MB"
 
 
 def _response(data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, encoding: str = "") -> Response:
@@ -223,7 +240,7 @@ def page(zipped: bool = False) -> bytes:
         text = text[: found.start(1)] + _to_88(packed).decode() + text[found.end(1) :]
     ours = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
     text = text.replace("<title>Viser</title>", "<title>Posable</title>", 1)
-    text = text.replace("</head>", f"<script>{ours}</script></head>", 1)
+    text = text.replace("</head>", f'<script data-largest="{LARGEST}">{ours}</script></head>', 1)
     data = text.encode()
     return gzip.compress(data, 6) if zipped else data
 
