@@ -25,7 +25,7 @@ def test_every_solver_has_a_page(name):
     text = (DOCS / "solvers" / f"{name}.md").read_text(encoding="utf8")
     assert f"```{{solver}} {name}\n" in text
     assert "$$" in text
-    assert "**Where it comes from.**" in text
+    assert "**Source.**" in text
     assert (DOCS / "images" / "solvers" / f"{name}.png").stat().st_size > 2000
 
 
@@ -35,7 +35,7 @@ def test_every_goal_has_a_page(name):
     text = (DOCS / "goals" / f"{page}.md").read_text(encoding="utf8")
     assert f"```{{goal}} {name}\n" in text
     assert "$$" in text
-    assert "**Where it comes from.**" in text
+    assert "**Source.**" in text
     assert (DOCS / "images" / "goals" / f"{page}.png").stat().st_size > 2000
 
 
