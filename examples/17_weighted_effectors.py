@@ -1,7 +1,7 @@
 """Many effectors under one full weight matrix: Engell-Nørregård & Erleben 2011 (17).
 
-The hands should meet a point that is out of reach. The blocks off the diagonal weigh the sum of their misses against
-the difference: cheap sums let both miss alike, so the hands stay together.
+The hands should meet at a point that is out of reach. The off-diagonal blocks weigh the sum of their errors against the
+difference: where the sum costs little, both hands miss in the same way and stay together.
 """
 
 import sys

@@ -16,8 +16,8 @@ from typing import Any
 
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
-UNCOMPARED = re.compile(r"\d[\d.e+-]* (?:ms|us|s|iterations?|a second)\b|(?<=reached )[\d.e+-]+(?= (?:mm|deg|m)\b)")
-TIMES = re.compile(r"(\d[\d.e+-]*) (ms|us|s|a second)\b")
+UNCOMPARED = re.compile(r"\d[\d.e+-]* (?:ms|us|s|iterations?|frames/s)\b|(?<=reached )[\d.e+-]+(?= (?:mm|deg|m)\b)")
+TIMES = re.compile(r"(\d[\d.e+-]*) (ms|us|s|frames/s)\b")
 SHIFT = 3.0  # a time that moved by more than this factor is written again
 DOCS = Path(__file__).resolve().parents[1]
 

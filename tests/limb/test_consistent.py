@@ -130,7 +130,7 @@ def test_the_reach_in_a_message_is_the_true_one(limb, place):
         assert f"no less than {near:.4f} m" in solution.message
     else:
         assert near < wanted < far
-        assert solution.message.startswith("no swivel angle holds every limit; in the way: shoulder.z")
+        assert solution.message.startswith("no swivel angle satisfies every limit; blocked by shoulder.z")
 
 
 def test_batches_of_partial_orientation_and_aiming_are_as_one_by_one(make_case):

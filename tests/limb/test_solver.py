@@ -105,7 +105,7 @@ def test_solving_a_hand_in_closed_form_does_not_worsen_another_goal():
 
 def test_a_chain_that_is_not_a_limb_is_reported():
     goal = g.Position("hand", (0.3, 0.1, 0.0))
-    with pytest.raises(ps.PosableError, match=r"'hand' is on no limb.*joint 'elbow' is frozen"):
+    with pytest.raises(ps.PosableError, match=r"'hand', which is on no limb.*joint 'elbow' is frozen"):
         ps.solve(ps.figures.limb().freeze("elbow"), goal, solver="limb")
     with pytest.raises(ps.PosableError, match="limb: swivel: expected a finite angle"):
         ps.solvers.get("limb")(swivel=float("nan"))
@@ -156,5 +156,5 @@ def test_a_hand_of_the_human_points(make_arm):
     result = ps.solve(human, goals, solver="limb")
     assert result.ok, result.message
     assert result.errors["hand.R"] < 1e-9
-    with pytest.raises(ps.PosableError, match="something other"):
+    with pytest.raises(ps.PosableError, match="other than a position"):
         ps.solve(human, [ps.goals.Direction("hand.R", "z", along=(0.0, 0.0, 1.0))], solver="limb")

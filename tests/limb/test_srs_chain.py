@@ -29,9 +29,9 @@ WRIST = ps.Joint("wrist", ps.Ball("zyx"), "elbow", offset=(0.3, 0, 0))
                 WRIST,
             ),
             "wrist",
-            "something else moves: 'slide'",
+            "'shoulder' and 'elbow': 'slide'",
         ),
-        ((BALL, HINGE, ps.Joint("wrist", ps.Ball("zyx"), "shoulder", offset=(1, 0, 0))), "wrist", "does not hang from"),
+        ((BALL, HINGE, ps.Joint("wrist", ps.Ball("zyx"), "shoulder", offset=(1, 0, 0))), "wrist", "is not below"),
         ((BALL, HINGE, WRIST), "elbow", "site 'elbow' is not on the bone of 'wrist'"),
         (
             (BALL, ps.Joint("elbow", ps.Revolute("x"), "shoulder", offset=(0.3, 0, 0)), WRIST),

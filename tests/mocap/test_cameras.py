@@ -98,8 +98,8 @@ def test_noise_gaps_wrong_and_swapped_detections_do_not_bend_the_figure(walk, co
     assert misses.max() < most
     assert bend(found(take), fps) < 2.0 * bend(places, fps)
     assert take.report.ok
-    assert "left and right exchanged back in cam1" in take.report.repairs[0]
-    assert "left out as wrong" in take.report.repairs[1]
+    assert "left and right swapped back in cam1" in take.report.repairs[0]
+    assert "ignored as outliers" in take.report.repairs[1]
     assert all(2.0 < error < 9.0 for error in take.report.camera_errors.values())
 
 
@@ -123,7 +123,7 @@ def test_a_camera_whose_calibration_is_off_is_named_and_left_out(walk):
     cameras[1] = ps.Camera(one.matrix, one.rotation, one.translation + 0.08, distortion=one.distortion, name="cam2")
     take = ps.track(ps.Keypoints(NAMES, pixels, fps, cameras))
     assert not take.report.ok
-    assert "left out: cam2 by" in take.report.verdict
+    assert "ignored: cam2 by" in take.report.verdict
     assert "calibration" in take.report.verdict
     assert np.isnan(take.report.camera_errors["cam2"])
     assert np.median(np.linalg.norm(found(take) - places, axis=-1)) < 0.014
@@ -146,7 +146,7 @@ def test_a_wrong_unit_and_mirrored_images_are_reported(walk):
     assert "must be in metres, as if they were in millimetres" in verdict
     everywhere = exchanged(pixels, np.ones(pixels.shape[:2], dtype=bool))
     verdict = ps.track(ps.Keypoints(NAMES, everywhere, fps, cameras)).report.verdict
-    assert "exchanged in all cameras, or their images are mirrored" in verdict
+    assert "swapped in all cameras, or their images are mirrored" in verdict
 
 
 @pytest.mark.parametrize("up", [(0, 0, 1), (0, -1, 0), (0, 0, -1), (1, 0, 0), (-1, 0, 0)])
@@ -186,7 +186,7 @@ def test_an_actor_takes_keypoints_as_markers(walk):
     actor = ps.calibrate(ps.figures.human(), triangulate(keypoints).markers)
     take = ps.track(actor, keypoints)
     assert np.nanmean(take.errors) < 0.03
-    assert any("left out as wrong" in note for note in take.report.notes)
+    assert any("ignored as outliers" in note for note in take.report.notes)
 
 
 def test_files_and_the_command_line(walk, tmp_path, capsys):

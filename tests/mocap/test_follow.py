@@ -143,7 +143,7 @@ def test_a_step_beyond_max_step_is_not_ok_and_the_text_names_it():
     motion = ps.follow(hinge(), ps.goals.Position("tip", path), fps=30, start=[0.0], max_step=0.2)
     assert motion.largest_step == pytest.approx(0.25)
     assert motion.ok.tolist() == [True, False, False, False, False]
-    assert "largest step 14.3 degrees, of hinge" in str(motion)
+    assert "largest step 14.3 degrees (hinge, to frame" in str(motion)
     assert ps.follow(hinge(), ps.goals.Position("tip", path), fps=30, start=[0.0]).ok.all()
 
 

@@ -50,7 +50,7 @@ def test_labels_of_an_arm_on_other_markers_in_the_whole_take(human, markers, cle
     actor = ps.calibrate(human, wrong)
     take = ps.track(actor, wrong)
     assert np.linalg.norm(joints(take) - clean, axis=-1).mean() < 1e-9
-    assert "in the whole take" in str(actor.info["calibration"])
+    assert "throughout the take" in str(actor.info["calibration"])
     assert take.report.verdict == "plausible after repairs"
     assert "RELB is" in take.report.repairs[0]
 

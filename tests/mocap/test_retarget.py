@@ -147,7 +147,7 @@ def test_the_report_plays_the_source_beside_the_result(walk, tmp_path):
         1e3 * result.scale * hips[[0, 2, 1]] * [1, -1, 1],
         atol=40.0,  # of every other frame
     )
-    for heading in ("Quality", "Bones off over time", "arms [°]"):
+    for heading in ("Quality", "Errors of bone directions over time", "arms [°]"):
         assert heading in text
 
 

@@ -77,7 +77,7 @@ def test_left_and_right_swapped_for_a_whole_take(human, markers, clean, part):
     left = [name for name in markers.names if name[0] == "L" and (not part or name[1:] in part.split())]
     off, said = displaced(human, exchanged(markers, [(name, "R" + name[1:]) for name in left]), clean)
     assert off < 1e-9
-    assert "left and right are exchanged" in said
+    assert "left and right are swapped" in said
 
 
 def test_a_take_without_faults_is_left_alone(markers):

@@ -238,7 +238,7 @@ def test_control_c_says_how_much_was_done_and_kept(threads):
             raise KeyboardInterrupt
         return i
 
-    with pytest.warns(ps.PosableWarning, match=r"smoothing was interrupted: 20 of 40 frames are done, and kept"):
+    with pytest.warns(ps.PosableWarning, match=r"smoothing was interrupted after 20 of 40 frames, which are kept"):
         done = run_pieces(work, [10, 10, 10, 10], threads=threads, progress=None, stop=None, what="smoothing")
     assert done == [0, 1]
 

@@ -70,7 +70,7 @@ def test_a_label_in_the_place_of_another_is_left_out(markers):
     expected = np.zeros_like(gone)
     expected[80:140, here] = True
     assert np.array_equal(gone, expected)
-    assert "RFRM is in the place of RELB in 60 frames" in said
+    assert "RFRM is at the position of RELB in 60 frames" in said
 
 
 def test_two_labels_on_one_marker_throughout_are_a_reason_to_check(human, markers):
@@ -79,7 +79,7 @@ def test_two_labels_on_one_marker_throughout_are_a_reason_to_check(human, marker
     twice = replace(markers, positions=places)
     report = ps.track(ps.calibrate(human, twice), twice).report
     assert not report.ok
-    assert "RWRA and RWRB are one marker" in report.verdict
+    assert "RWRA and RWRB are the same marker" in report.verdict
 
 
 def test_the_actor_hardly_moves_where_a_marker_is_frozen_for_a_third_of_the_take(human, markers):
@@ -101,7 +101,7 @@ def test_a_marker_that_is_not_a_marker_of_the_actor_is_not_used(human, markers):
     lying = spoilt(markers, "LANK", freeze(slice(0, len(markers))))
     actor = ps.calibrate(human, lying)
     assert actor.info["calibration"].left_out == ("LANK",)
-    assert any("not used at all: LANK" in note for note in actor.info["calibration"].notes)
+    assert any("not used: LANK" in note for note in actor.info["calibration"].notes)
     report = ps.track(actor, lying).report
     assert report.mean < 0.005
     assert "not used: LANK" in report.verdict
@@ -116,7 +116,7 @@ def test_frames_that_repeat_the_one_before_are_gaps(human, markers, length):
     gone, said = left_out(held)
     assert gone[rows].all()
     assert gone.sum() == length * len(markers.names)
-    assert f"frames repeat the one before them: 100-{99 + length}; taken for gaps" in said
+    assert f"frames repeat the previous one: 100-{99 + length}; treated as gaps" in said
     actor = ps.calibrate(human, markers)
     joints = [
         np.stack([ps.forward(actor, ps.track(actor, each).motion.poses).position(name) for name in human.names])

@@ -151,7 +151,7 @@ def test_a_floor_that_is_not_level_is_named(human, fixtures, degrees, end):
     tilt = Rotation.from_rotvec([np.radians(degrees), 0.0, 0.0]).as_matrix()
     verdict = tracked(human, replace(walk, positions=walk.positions @ tilt.T)).verdict
     assert f"higher at the {end} end" in verdict
-    angle = float(verdict.split("markers back by ")[1].split("°")[0])
+    angle = float(verdict.split("rotate the markers by ")[1].split("°")[0])
     assert abs(angle - abs(degrees)) < 0.3
 
 

@@ -24,7 +24,7 @@ def test_a_marker_that_a_limit_holds_back_names_the_limit():
     names = ("M0", "M1", "M2", "S")
     markers = ps.Markers(names, np.stack([at.position(name) for name in names], axis=1), 60.0)
     text = str(ps.track(tight, markers, robust=None).report)
-    assert "mm off; where it is worst elbow (upper) is at its limit" in text
+    assert "mm off; where the error is largest, elbow (upper) is at its limit" in text
     assert "mm off" not in str(ps.track(loose, markers).report)
 
 

@@ -90,7 +90,7 @@ def test_wrong_cameras_say_what_is_wrong():
         ps.Camera(K, distortion=(0.1, 0.2))
     with pytest.raises(ps.PosableError, match="singular"):
         ps.Camera.from_projection(np.zeros((3, 4)))
-    with pytest.raises(ps.PosableError, match="along `up`"):
+    with pytest.raises(ps.PosableError, match="parallel to `up`"):
         ps.Camera.look_at((0.0, 0.0, 3.0), (0.0, 0.0, 0.0), 800.0, (640, 480))
 
 

@@ -97,7 +97,7 @@ def test_any_take_of_a_file_is_rendered(data_dir, tmp_path, capsys):
         assert main(["render", fox, *small, *([] if take is None else ["--take", take])]) == 0
         pictures[take] = out.read_bytes()
         said = capsys.readouterr().out
-        assert ("the first of 3 takes; --take chooses another: 1 Survey, 2 Walk, 3 Run" in said) is (take is None)
+        assert ("the first of 3 takes; --take selects another: 1 Survey, 2 Walk, 3 Run" in said) is (take is None)
     assert pictures[None] == pictures["Survey"] != pictures["Run"]
     assert pictures["3"] == pictures["Run"]
     for wrong in ("Swim", "0", "4", "-1", "²", ""):

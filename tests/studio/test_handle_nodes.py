@@ -32,7 +32,7 @@ def gizmo_of(scene, session, body):
     session.select(body)
     nodes = HandleNodes(scene, session, size=1.5, up=np.array([0.0, 1.0, 0.0]), dressed=True)
     nodes.show(session.view())
-    follow = nodes._turning(body)
+    follow = nodes._gizmo_callback(body)
     place = session.frames.position(body)
 
     def send(phase, raised):
@@ -71,7 +71,7 @@ def ball_of(scene, session, body):
     """Return the handles, and a function that sends an event of the drag of one of them from a page."""
     nodes = HandleNodes(scene, session, size=1.5, up=np.array([0.0, 1.0, 0.0]), dressed=True)
     nodes.show(session.view())
-    follow, start = nodes._dragging(body), session.frames.position(body)
+    follow, start = nodes._drag_callback(body), session.frames.position(body)
 
     def send(phase, raised, client=0):
         end = start + np.array([0.0, raised, 0.0])

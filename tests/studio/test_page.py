@@ -693,7 +693,7 @@ def test_fk_and_velocity_limits_are_switched_on_the_page(bench):
     wait_for(lambda: bench.session.blend == {"elbow.L": 0.25}, "the blend")
     bench.fresh(ps.figures.panda())
     bench.tab("Joints")
-    keep = bench.page.get_by_label("Keep to velocity limits")
+    keep = bench.page.get_by_label("Respect velocity limits")
     if not keep.is_visible():
         bench.page.get_by_text("Speeds", exact=True).first.click()
     keep.set_checked(True)

@@ -850,7 +850,7 @@ def test_a_contact_is_locked_over_frames(fixtures):
     said = []
     session.on_notification(lambda text, kind: said.append(text))
     assert not session.player.lock_contact(foot, 9, 4)
-    assert said == ["Lock a contact over 0 to 2000 frames, got 9 to 4."]
+    assert said == ["Choose a contact of at most 2000 frames; got 9 to 4."]
     session.close()
 
 
@@ -1333,7 +1333,7 @@ def test_a_figure_of_an_unlikely_size_or_that_lies_is_reported(session, fixtures
     walk = ps.load(fixtures / "walk.bvh")
     assert not doubts(walk.skeleton)
     session.open(ps.load(fixtures / "walk.bvh", unit=0.001))
-    assert any("m large: if that is wrong" in line for line in lines_for(session.view()))
+    assert any("m in size: if that is wrong" in line for line in lines_for(session.view()))
     session.open(walk.skeleton.replace(up="z"))
     assert any("another up axis than z" in line for line in lines_for(session.view()))
     for name in ps.figures.names():

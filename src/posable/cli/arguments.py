@@ -17,13 +17,13 @@ from posable._files import read_regular
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that supply what a file does not state."""
+    """Add the flags for information that a file does not contain."""
     parser.add_argument(
         "--skeleton", metavar="FIGURE", help="figure of a motion file without a skeleton: a file or a name"
     )
     parser.add_argument("--unit", help="length unit of the file: mm, cm, m, in, asf, or metres per unit")
     parser.add_argument(
-        "--up", choices=("y", "z"), help="rotate the scene so that this axis points up; in takes, the axis that is up"
+        "--up", choices=("y", "z"), help="axis that points up; the scene is rotated if the up axis of the file differs"
     )
     parser.add_argument("--fps", type=float, help="frame rate of the file")
 
@@ -214,7 +214,7 @@ def _reach(text: str, _: ps.Skeleton) -> Any:
 GOALS = (
     ("--reach", "BODY=X,Y,Z", "bring a body to a point", _reach),
     ("--turn", "BODY=X,Y,Z", "turn a body to Euler angles xyz", _turn),
-    ("--fix", "BODY,BODY,...", "keep bodies at their rest pose", _fix),
+    ("--fix", "BODY,BODY,...", "keep bodies where they are in the rest pose", _fix),
     ("--aim", "BODY:AXIS=X,Y,Z", "aim an axis of a body at a point",
      lambda text, _: ps.goals.Aim(*axis_of(text))),
     ("--along", "BODY:AXIS=X,Y,Z", "align an axis of a body with a direction",
@@ -226,11 +226,11 @@ GOALS = (
     ("--side", "BODY=X,Y,Z:NX,NY,NZ", "keep a body on one side of a plane",
      lambda text, _: ps.goals.HalfSpace(*placed(text))),
     ("--distance", "BODY,BODY=D", "keep two bodies a distance apart", _distance),
-    ("--hold", "BODY,BODY[=X,Y,Z]", "hold a body in the frame of another, at a point of it if given", _hold),
+    ("--hold", "BODY,BODY[=X,Y,Z]", "hold a body fixed relative to another, at a point in its frame if given", _hold),
     ("--mass", "X,Y,Z", "bring the centre of mass to a point", lambda text, _: ps.goals.CenterOfMass(numbers(text, 3))),
     ("--keep-out", "BODY=sphere:X,Y,Z,R",
      "keep a bone out of sphere:X,Y,Z,R, capsule:X,Y,Z,X,Y,Z,R, wall:X,Y,Z,NX,NY,NZ, or another bone", _keep_out),
-    ("--couple", "JOINT=JOINT[,RATIO[,OFFSET]]", "make a joint follow another", _couple),
+    ("--couple", "JOINT=JOINT[,RATIO[,OFFSET]]", "make a joint follow another; the offset is in degrees", _couple),
 )  # fmt: skip
 
 
@@ -266,7 +266,7 @@ def add_paths(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
     parser.add_argument(
         "--path", metavar="BODY=FILE|X,Y,Z:X,Y,Z:...", action="append", default=[], required=True,
-        help="a body and the points that it passes through",
+        help="a body and the points it passes through",
     )  # fmt: skip
     add_goals(parser)
 

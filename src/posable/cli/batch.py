@@ -180,12 +180,15 @@ EXECUTION_ARGS = (  # do not affect results
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags for many files."""
     group = parser.add_argument_group(
-        "many files", "With several files, -o is a folder: each file gets a result, a report and a line of the summary."
+        "many files", "With several files, -o is a folder: each file gets a result, a report and a line in the summary."
     )
     group.add_argument("--format", choices=FORMATS, help="format of the files in the folder -o (default: bvh)")
     group.add_argument("--workers", type=int, metavar="N", help="files processed in parallel (default: one per core)")
     group.add_argument(
-        "--memory", type=float, metavar="GB", help="memory of each worker (default: an equal share of the machine)"
+        "--memory",
+        type=float,
+        metavar="GB",
+        help="memory limit of each worker (default: an equal share of the machine)",
     )
     group.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="run on a Dask cluster")
     group.add_argument("--again", action="store_true", help="process completed files again")

@@ -23,7 +23,11 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("-o", "--out", metavar="ACTOR", help="output file; NPZ keeps all data of the actor")
     parser.add_argument("--symmetric", action="store_true", help="give left and right bones the same length")
     parser.add_argument(
-        "--attach", action="append", default=[], metavar="MARKER=JOINT", help="the joint whose bone carries a marker"
+        "--attach",
+        action="append",
+        default=[],
+        metavar="MARKER=JOINT",
+        help="attach a marker to the bone of a joint; repeatable",
     )
     parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
     add_reading(parser)
@@ -35,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     out = require_out(args, "actor.npz")
     scene = read(args)
     if scene.markers is None:
-        raise ps.PosableError(f"{args.file}: expected a file with markers, found none in it")
+        raise ps.PosableError(f"{args.file}: expected a file with markers, found none")
     actor = ps.calibrate(
         figure_of(args.figure), scene.markers, attachments(args.attach), symmetric=args.symmetric,
         limits=not args.no_limits,

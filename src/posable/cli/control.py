@@ -20,8 +20,8 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser = subparsers.add_parser(
         "control",
         help="follow targets in a control loop within velocity and acceleration limits",
-        description="Move bodies along paths in a control loop. Every command respects the limits of position, "
-        "velocity and acceleration, even if a path jumps or is out of reach. A path is a file with a point X,Y,Z per "
+        description="Move bodies along paths in a control loop. Every command respects the position, velocity "
+        "and acceleration limits, even if a path jumps or is out of reach. A path is a file with a point X,Y,Z per "
         "line, one line per tick, or waypoints on the command line. Fixed goals are given as for `posable solve`. "
         "Lengths are in metres, angles of goals in degrees.",
     )
@@ -32,18 +32,20 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     )
     work.add_argument("--seconds", type=float, default=2.0, help="duration of a path of waypoints (default: 2)")
     work.add_argument(
-        "--stay", type=float, default=1.0, metavar="SECONDS", help="time at the end of the path (default: 1)"
+        "--stay", type=float, default=1.0, metavar="SECONDS", help="time to stay at the end of the path (default: 1)"
     )
     work.add_argument(
-        "--velocity", type=float, metavar="V", help="limit of each joint [rad/s, m/s] (default: of the file)"
+        "--velocity", type=float, metavar="V", help="velocity limit of the joints [rad/s, m/s] (default: from the file)"
     )
     work.add_argument(
         "--acceleration",
         type=float,
         metavar="A",
-        help="limit of each joint [rad/s^2, m/s^2] (default: full speed in 0.1 s)",
+        help="acceleration limit of the joints [rad/s^2, m/s^2] (default: full speed in 0.1 s)",
     )
-    work.add_argument("--jerk", type=float, metavar="J", help="limit of each joint [rad/s^3, m/s^3] (default: none)")
+    work.add_argument(
+        "--jerk", type=float, metavar="J", help="jerk limit of the joints [rad/s^3, m/s^3] (default: none)"
+    )
     work.add_argument("--start", metavar="FILE[:FRAME]", help="start pose")
     work.add_argument("--no-limits", action="store_true", help="ignore joint limits")
     work.add_argument("--live", action="store_true", help="run in real time and show joint speeds")

@@ -15,7 +15,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser = subparsers.add_parser(
         "convert",
         help="convert a file to another format",
-        description="Convert a figure, a motion or markers to another format. With --fps, the motion is resampled.",
+        description="Convert a figure, a motion or markers to another format. A motion is resampled to --fps.",
     )
     parser.add_argument("file", metavar="IN", help="input file")
     parser.add_argument("out", metavar="OUT", help="output file; its suffix selects the format")

@@ -26,12 +26,17 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     work.add_argument("--fps", type=float, default=30.0, help="frames per second (default: 30)")
     work.add_argument("--seconds", type=float, default=1.0, help="duration of a path of waypoints (default: 1)")
     work.add_argument(
-        "--smooth", type=float, default=0.0, metavar="SECONDS", help="smooth out faster motion (default: 0)"
+        "--smooth", type=float, default=0.0, metavar="SECONDS", help="smooth out motion faster than this (default: 0)"
     )
     work.add_argument("--start", metavar="FILE[:FRAME]|any", help="start pose; any: the best branch")
-    work.add_argument("--velocity", type=float, metavar="V", help="limit of each joint [rad/s, m/s] (default: none)")
     work.add_argument(
-        "--acceleration", type=float, metavar="A", help="limit of each joint [rad/s^2, m/s^2] (default: none)"
+        "--velocity", type=float, metavar="V", help="velocity limit of the joints [rad/s, m/s] (default: none)"
+    )
+    work.add_argument(
+        "--acceleration",
+        type=float,
+        metavar="A",
+        help="acceleration limit of the joints [rad/s^2, m/s^2] (default: none)",
     )
     work.add_argument(
         "--duration", metavar="SECONDS|fastest", help="move along the path from rest to rest in this time"

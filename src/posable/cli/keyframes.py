@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"frames": len(motion), "seconds": motion.duration, "notes": list(motion.notes)}))
     else:
         print(f"{len(motion)} frames, {motion.duration:g} s")
-        print("\n".join(motion.notes) or "nothing was changed between the keys")
+        print("\n".join(motion.notes) or "no frame between the keys needed a correction")
         print(f"wrote {args.out}" if args.out else "nothing written; use -o FILE to save the motion")
     return 0
 

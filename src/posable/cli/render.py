@@ -21,7 +21,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "render",
         help="make a picture or a video of a figure or a take",
         description="Make a picture (PNG), a video (MP4, GIF) or a self-contained page (HTML) of a figure or a "
-        "take. It needs no display and no GPU.",
+        "take. It needs neither a display nor a GPU.",
     )
     parser.add_argument("file", metavar="FILE", help="a figure, a take or a .posable project; or a figure's name")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="output file: .png, .mp4, .gif or .html")
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"{out}: {count} frame{'s' * (count > 1)}, {out.stat().st_size / 1e6:.1f} MB")
     if len(takes) > 1 and take is not None and args.take is None:
-        print(f"this is the first of {len(takes)} takes; --take chooses another: {_listed(takes)}")
+        print(f"rendered the first of {len(takes)} takes; --take selects another: {_listed(takes)}")
     return 0
 
 

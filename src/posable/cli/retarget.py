@@ -23,14 +23,18 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--to", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
     parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
     parser.add_argument(
-        "--map", action="append", default=[], metavar="FROM=TO", help="map a joint to a joint; FROM= omits it"
+        "--map", action="append", default=[], metavar="FROM=TO", help="map a joint to a joint; FROM= leaves it out"
     )
     parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
     parser.add_argument(
-        "--smooth", type=float, default=0.22, metavar="SECONDS", help="smooth out faster motion (default: 0.22)"
+        "--smooth",
+        type=float,
+        default=0.22,
+        metavar="SECONDS",
+        help="smooth out motion faster than this (default: 0.22)",
     )
     parser.add_argument("--no-contacts", action="store_true", help="do not lock planted feet")
-    parser.add_argument("--no-touches", action="store_true", help="do not preserve contacts of the hands")
+    parser.add_argument("--no-touches", action="store_true", help="do not preserve hand contacts")
     parser.add_argument(
         "--objects",
         action="append",
@@ -43,7 +47,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         choices=("mujoco", "gmr", "beyondmimic", "unitree"),
         help="layout of robot motion for training code",
     )
-    parser.add_argument("--threads", type=int, help="number of cores (default: all)")
+    parser.add_argument("--threads", type=int, help="number of threads (default: all cores)")
     add_reading(parser)
     batch.add(parser)
     return parser

@@ -1,4 +1,4 @@
-"""`posable smooth MOTION... -o OUT`: motion without jitter, standing feet locked; of one file or many."""
+"""`posable smooth MOTION... -o OUT`: remove jitter from the motion of one file or many, with planted feet locked."""
 
 import argparse
 import json
@@ -16,15 +16,15 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser = subparsers.add_parser(
         "smooth",
         help="remove jitter by one optimisation over all frames",
-        description="Remove jitter by one optimisation over all frames. Joint limits hold, and standing feet stay put.",
+        description="Remove jitter by one optimisation over all frames. Joint limits hold and planted feet stay put.",
     )
     parser.add_argument("files", metavar="MOTION", nargs="+", help="one file, or several with a folder as -o")
     parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
-    parser.add_argument("--seconds", type=float, default=0.1, help="smooth away motion faster than this (default: 0.1)")
-    parser.add_argument("--no-contacts", action="store_true", help="do not lock standing feet")
+    parser.add_argument("--seconds", type=float, default=0.1, help="smooth out motion faster than this (default: 0.1)")
+    parser.add_argument("--no-contacts", action="store_true", help="do not lock planted feet")
     parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
     parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
-    parser.add_argument("--threads", type=int, help="cores to use; all by default")
+    parser.add_argument("--threads", type=int, help="number of threads (default: all cores)")
     add_reading(parser)
     batch.add(parser)
     return parser
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 def smoothed(args: argparse.Namespace, scene: ps.Scene) -> Any:
     """Smooth and save; return the motion."""
     if scene.motion is None:
-        raise ps.PosableError(f"{args.file}: expected a file with motion, found none in it")
+        raise ps.PosableError(f"{args.file}: expected a file with motion, found none")
     result = ps.smooth(
         scene.motion, args.seconds, contacts=not args.no_contacts, limits=not args.no_limits, threads=args.threads,
         progress=not args.json,

@@ -63,7 +63,7 @@ def add_method(group: Any) -> None:
     """Add the flags that control a solve: options of the solver, start, iterations, weights, joints."""
     group.add_argument(
         "--option", metavar="NAME=VALUE", action="append", default=[],
-        help="an option of the solver: damping=0.1, order=ranked, step=0.01, gains=0.5, toward=rest, alpha=1e-4, ...",
+        help="solver option: damping=0.1, order=ranked, step=0.01, gains=0.5, toward=rest, alpha=1e-4, ...",
     )  # fmt: skip
     group.add_argument("--start", metavar="FILE[:FRAME]", help="start from a pose of a motion file or of --json output")
     group.add_argument("--max-iterations", type=int, metavar="N", help="maximum number of iterations")

@@ -35,7 +35,7 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "--detail",
         type=float,
         default=1.0,
-        help="detail of the body, 0.2 to 2 (default: 1), reduced on slow pages",
+        help="level of detail of the body, 0.2 to 2 (default: 1); reduced if pages are slow",
     )
     parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)  # ends by itself, for tests
     return parser
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps({"url": page.url}), flush=True)
         else:
-            print(f"posable studio: {page.url}  (Ctrl-C ends it)", flush=True)
+            print(f"posable studio: {page.url}  (Ctrl-C to stop)", flush=True)
             if args.host not in LOCAL:
                 print(
                     f"listening on {args.host}, without encryption: anyone with this address can view and drag "

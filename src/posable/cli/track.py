@@ -15,29 +15,33 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     """Add the verb's parser."""
     parser = subparsers.add_parser(
         "track",
-        help="motion from markers (C3D, TRC): calibrates the figure, then tracks",
+        help="compute motion from markers (C3D, TRC): calibrate the figure, then track",
         description="Turn markers into motion: calibrate the figure to the actor, then track every frame.",
     )
     parser.add_argument("files", metavar="MARKERS", nargs="+", help="one file, or several with a folder as -o")
     parser.add_argument("--figure", metavar="FIGURE", help="a file with a skeleton, or a figure by name")
     parser.add_argument(
-        "--cameras", metavar="TOML", help="calibration of the cameras; the file is then 2D keypoints (.npz, .npy)"
+        "--cameras", metavar="TOML", help="camera calibration; MARKERS are then 2D keypoints (.npz, .npy)"
     )
-    parser.add_argument("--names", metavar="SET", help="which keypoints they are, such as coco17 or mediapipe33")
+    parser.add_argument("--names", metavar="SET", help="set of keypoints, such as coco17 or mediapipe33")
     parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
     parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
     parser.add_argument(
-        "--smooth", type=float, default=0.0, metavar="SECONDS", help="smooth away motion faster than this"
+        "--smooth", type=float, default=0.0, metavar="SECONDS", help="smooth out motion faster than this (default: 0)"
     )
     parser.add_argument(
-        "--as-is", action="store_true", help="do not calibrate: the figure is an actor from posable calibrate"
+        "--as-is", action="store_true", help="skip calibration: FIGURE is an actor from posable calibrate"
     )
     parser.add_argument("--symmetric", action="store_true", help="give left and right bones the same length")
     parser.add_argument(
-        "--attach", action="append", default=[], metavar="MARKER=JOINT", help="the joint whose bone carries a marker"
+        "--attach",
+        action="append",
+        default=[],
+        metavar="MARKER=JOINT",
+        help="attach a marker to the bone of a joint; repeatable",
     )
     parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
-    parser.add_argument("--threads", type=int, help="cores to use; all by default")
+    parser.add_argument("--threads", type=int, help="number of threads (default: all cores)")
     add_reading(parser)
     batch.add(parser)
     return parser
@@ -63,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 def tracked(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Skeleton, Any]:
     """Calibrate, track and save; return the actor and the take."""
     if scene.markers is None:
-        raise ps.PosableError(f"{args.file}: expected a file with markers, found none in it")
+        raise ps.PosableError(f"{args.file}: expected a file with markers, found none")
     figure = figure_of(args.figure)
     limits = not args.no_limits
     if not args.as_is:
@@ -80,7 +84,7 @@ def tracked(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Skeleton, Any
 
 
 def run_cameras(args: argparse.Namespace) -> int:
-    """Track 2D keypoints of calibrated cameras; onto a figure, if there is one."""
+    """Track 2D keypoints of calibrated cameras; with --figure, retarget the motion to it."""
     out = require_out(args, "take.bvh")
     if len(args.files) > 1:
         raise ps.PosableError(f"--cameras: expected one file of keypoints, got {len(args.files)}")

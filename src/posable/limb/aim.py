@@ -412,5 +412,5 @@ def aim(
 def _sentence(status: int, miss: float) -> str:
     if status == 0:
         return "reached"
-    why = "the point is too near for any bend" if status == TOO_NEAR else "no swivel angle holds every limit"
+    why = "the point is too close for any bend" if status == TOO_NEAR else "no swivel angle satisfies every limit"
     return f"{why}: the aim misses by {miss:.4f} rad"

@@ -276,7 +276,7 @@ def message_of(limb: Any, goals: LimbGoals, limits: bool, status: int, report: n
         if swivel is not None:
             wish, got = float(np.asarray(swivel).reshape(-1)[0]), float(report[SWIVEL])
             if abs(math.sin(0.5 * (got - wish))) > 1e-9:
-                note = f"; the swivel angle moved from {wish:.4f} to {got:.4f} rad to hold the limits"
+                note = f"; the swivel angle moved from {wish:.4f} to {got:.4f} rad to stay within the limits"
         if report[MOVED]:
             note += f"; {limb.last!r} had to move"
         return f"reached{note}"
@@ -287,7 +287,7 @@ def message_of(limb: Any, goals: LimbGoals, limits: bool, status: int, report: n
             place = place - target[3:].reshape(3, 3) @ limb.tool_in_site()
         return distance_message(limb, status, goals.task, float(np.linalg.norm(place - root[:3])), edge)
     blame = blocking_dofs(limb, goals)
-    return f"no swivel angle holds every limit{'; in the way: ' + ', '.join(blame) if blame else ''}"
+    return f"no swivel angle satisfies every limit{'; blocked by ' + ', '.join(blame) if blame else ''}"
 
 
 def distance_message(limb: Any, status: int, task: int, distance: float, edge: float) -> str:
@@ -295,8 +295,8 @@ def distance_message(limb: Any, status: int, task: int, distance: float, edge: f
     what = limb.last if task == POSE else limb.site
     word, reach = ("far", "at most") if status == TOO_FAR else ("near", "no less than")
     return (
-        f"too {word}: {what!r} would have to be {distance:.4f} m from {limb.first!r}; towards it, it can be {reach} "
-        f"{edge:.4f} m away"
+        f"too {word}: {what!r} would have to be {distance:.4f} m from {limb.first!r}; in that direction it can be "
+        f"{reach} {edge:.4f} m away"
     )
 
 
@@ -443,8 +443,17 @@ class LimbCore:
     ) -> list[LimbSolution]:
         """Return every solution at a swivel angle: both bends of the middle joint, both families of each ball joint.
 
-        Limits are not enforced: `ok` says which solutions respect them. Equal solutions are listed once. For a position
-        the last joint stays as `solve` leaves it, with or without limits.
+        Limits are not enforced: `ok` says which solutions respect them. Equal solutions are listed once. For a
+        position, the last joint stays as `solve` leaves it, with or without limits.
+
+        Args:
+            target: (4, 4) or RigidTransform for a pose, (3,) [m] for a position.
+            swivel: [rad].
+            limits: Whether the last joint is that of `solve` with limits; for positions only.
+            base: (n,) The pose of the rest of the figure; by default the rest pose.
+
+        Returns:
+            The solutions; empty if the target is out of reach.
         """
         goals, held, _ = self._held(target, base, limits)
         angle = read_numbers(swivel, "swivel")
@@ -490,12 +499,18 @@ class LimbCore:
         return False
 
     def swivel_ranges(self, target: Any, *, base: Any = None) -> list[SwivelRange]:
-        """Return all ranges [(lo, hi), ...] of swivel angles [rad] at which some solution respects every limit, by lo.
+        """Return all ranges of swivel angles at which some solution respects every limit.
 
-        A range across pi is one range, with hi beyond pi; the whole circle is (-pi, pi). The list is empty if the
-        target cannot be reached. The ends are in closed form for Euler joints. Limits of rotation vectors and swings
-        have no closed form: their ends are bracketed and refined to rounding, and a range narrower than 5e-4 rad can
-        be missed.
+        A range across pi is one range, with hi beyond pi; the whole circle is (-pi, pi). The ends are in closed form
+        for Euler joints. Limits of rotation vectors and swings have no closed form: their ends are bracketed and
+        refined to rounding, and a range narrower than 5e-4 rad can be missed.
+
+        Args:
+            target: (4, 4) or RigidTransform for a pose, (3,) [m] for a position.
+            base: (n,) The pose of the rest of the figure; by default the rest pose.
+
+        Returns:
+            Ranges (lo, hi) [rad] in increasing order; empty if the target is out of reach.
         """
         goals, held, only = self._held(target, base, True)
         out, report = np.empty((RANGES, 4)), np.empty(REPORT)
@@ -539,9 +554,14 @@ class LimbCore:
         return f"{self.skeleton.dof_names[self.columns[number]]} {('lower', 'upper')[side]}"
 
     def elbow_circle(self, target: Any, *, limits: bool = True, base: Any = None) -> ElbowCircle:
-        """Return the circle of the middle joint for a target, in the world; if out of reach, the nearest circle.
+        """Return the circle on which the middle joint can lie, in the world; the nearest circle if out of reach.
 
-        For a position the last joint stays as `solve` leaves it, with or without limits.
+        For a position, the last joint stays as `solve` leaves it, with or without limits.
+
+        Args:
+            target: (4, 4) or RigidTransform for a pose, (3,) [m] for a position.
+            limits: Whether the last joint is that of `solve` with limits; for positions only.
+            base: (n,) The pose of the rest of the figure; by default the rest pose.
         """
         goals, held, _ = self._held(target, base, limits)
         out, report = np.empty(13), np.empty(REPORT)
@@ -549,9 +569,14 @@ class LimbCore:
         return ElbowCircle(out[:3].copy(), float(out[3]), out[4:7].copy(), out[7:10].copy(), out[10:13].copy())
 
     def swivel(self, pose: Any, *, about: str | None = None) -> Any:
-        """Return the swivel angle (...) [rad] of poses (..., n).
+        """Return the swivel angle of poses.
 
-        about: the last joint (default), as for a pose target, or the site, as for a position target.
+        Args:
+            pose: (..., n) [rad, m].
+            about: The name of the last joint (default), as for a pose target, or of the site, as for a position.
+
+        Returns:
+            (...) [rad] array; a float for one pose.
         """
         poses = as_poses(self.skeleton, pose)
         if not np.isfinite(poses).all():

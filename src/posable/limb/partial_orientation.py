@@ -481,7 +481,7 @@ def solve_partial(
     lost = np.isnan(reports[:, SWIVEL])
     if np.any(lost):
         reports[lost, SWIVEL] = limb.swivels(out[lost], roots[lost] if len(roots) > 1 else roots, POSE)
-    messages: Any = np.where(status == NO_SWIVEL, "no spin and swivel angle hold every limit", SENTENCES[status])
+    messages: Any = np.where(status == NO_SWIVEL, "no spin and swivel angle satisfy every limit", SENTENCES[status])
     if lead == () and status[0] not in (REACHED, NO_SWIVEL):
         messages = np.array([_distance(limb, roots[0], frame, places[0], alongs[0], int(status[0]), limits)])
     turns = (reports[:, SPIN_ANGLE] + math.pi) % (2.0 * math.pi) - math.pi
@@ -491,7 +491,18 @@ def solve_partial(
 def reachable_spins(
     limb: LimbCore, position: Any, axis: Any, along: Any, *, limits: bool = True, base: Any = None
 ) -> list[tuple[float, float]]:
-    """Return the ranges [(lo, hi), ...] of spins [rad] at which the middle joint can bring the last one there."""
+    """Return the ranges of spins at which the last joint is within reach of the middle one.
+
+    Args:
+        position: (3,) [m], the position of the site.
+        axis: "x", ... or (3,), an axis of the site.
+        along: (3,), the direction of that axis in the world.
+        limits: Whether the limits of the middle joint hold.
+        base: (n,), the pose of the rest of the figure; by default the rest pose.
+
+    Returns:
+        Ranges (lo, hi) [rad].
+    """
     places, alongs, lead = _goals(position, along, base)
     if lead != ():
         raise GoalError("position", expected="one goal", got=f"leading axes {lead}")

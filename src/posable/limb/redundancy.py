@@ -171,7 +171,7 @@ def solve_with_objective(
                     value = curve.value(solution.pose)
                     if value < best_value:
                         best, best_value = solution, value
-    return replace(best, ok=True, message="reached, with the least objective along the swivel")
+    return replace(best, ok=True, message="reached, at the minimum of the objective over the swivel")
 
 
 def _refine(curve: _Curve, branch: Any, low: float, middle: float, high: float) -> float:
@@ -234,7 +234,18 @@ def partial_solutions(
 def partial_swivel_ranges(
     limb: LimbCore, position: Any, axis: Any, along: Any, *, spin: Any, base: Any = None
 ) -> list[SwivelRange]:
-    """Return all ranges of swivel angles [rad] at which a partial orientation with a spin respects every limit."""
+    """Return all ranges of swivel angles at which a partial orientation respects every limit.
+
+    Args:
+        position: (3,) [m], the position of the site.
+        axis: "x", ... or (3,), an axis of the site.
+        along: (3,), the direction of that axis in the world.
+        spin: [rad], about the direction.
+        base: (n,), the pose of the rest of the figure; by default the rest pose.
+
+    Returns:
+        Ranges (lo, hi) [rad], in increasing order.
+    """
     return limb.swivel_ranges(target_at_spin(limb, position, axis, along, spin), base=base)
 
 
@@ -294,7 +305,17 @@ def aim_solutions(
 
 
 def aim_swivel_ranges(limb: LimbCore, point: Any, axis: Any, *, bend: Any, base: Any = None) -> list[SwivelRange]:
-    """Return all ranges of swivel angles [rad] at which an aim with a bend [rad] respects every limit."""
+    """Return all ranges of swivel angles at which an aim respects every limit.
+
+    Args:
+        point: (3,) [m], to aim at.
+        axis: "x", ... or (3,), an axis of the site.
+        bend: [rad], the middle joint's angle.
+        base: (n,), the pose of the rest of the figure; by default the rest pose.
+
+    Returns:
+        Ranges (lo, hi) [rad], in increasing order.
+    """
     _, root, place, direction, held, raw = _sight(limb, point, axis, bend, base, True)
     low, high = limb.chain.box[3]
     if not low - 1e-12 <= raw <= high + 1e-12:
@@ -403,7 +424,7 @@ def least(surface: ObjectiveSurface, spans: list[tuple[float, float]], plain: Li
     rough = sorted((surface.refined(sample, 1e-3) for sample in chosen), key=lambda sample: sample.value)
     best = surface.refined(rough[0], 1e-9) if rough else None
     answer = plain if best is None or surface.objective.value(plain.pose) <= best.value else best.found
-    return replace(answer, ok=True, message=f"reached, with the least objective over the {what} and the swivel")
+    return replace(answer, ok=True, message=f"reached, at the minimum of the objective over the {what} and the swivel")
 
 
 def partial_with_objective(

@@ -181,8 +181,8 @@ def _task_or_reason(problem: Problem, body: int, springs: np.ndarray) -> LimbTas
     turns, alongs, aims = rows[ORIENTATION_SPRING], rows[DIRECTION_SPRING], rows[AIM_SPRING]
     counts = (len(points), len(turns), len(alongs), len(aims))
     if counts not in SHAPES or len(springs) != sum(counts):
-        asked = "one place, with or without an orientation or a direction, or an aim"
-        return f"{label!r} needs something other than {asked}"
+        asked = "a position, with or without an orientation or a direction, or an aim"
+        return f"goals on {label!r} other than {asked}"
     at = points[0] if points else aims[0]
     place = constants[at, POINT : POINT + 3]
     limb = limb_or_reason(problem.skeleton, body)
@@ -190,7 +190,7 @@ def _task_or_reason(problem: Problem, body: int, springs: np.ndarray) -> LimbTas
         pair = two_link_or_reason(problem.skeleton, body, place) if counts == (1, 0, 0, 0) else "it needs more"
         if isinstance(pair, TwoLink):
             return LimbTask(pair, points[0])
-        return f"{label!r} is on no limb: {limb}"
+        return f"a goal on {label!r}, which is on no limb: {limb}"
     axes = constants[turns[0], AXES : AXES + 9].reshape(3, 3) if turns else np.eye(3)
     first = [group[0] if group else -1 for group in (points, turns, alongs, aims)]
     return LimbTask(limb.with_tool(place, axes), *first)

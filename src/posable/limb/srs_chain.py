@@ -158,8 +158,8 @@ def _between(skeleton: Skeleton, upper: str, lower: str, body_upper: int, body_l
         chain.append(owners[body])
         body = int(skeleton.figure.body[body, PARENT])
     if body < 0:
-        return f"joint {lower!r} does not hang from {upper!r}"
-    return f"between {upper!r} and {lower!r} something else moves: {', '.join(map(repr, reversed(chain)))}"
+        return f"joint {lower!r} is not below {upper!r}"
+    return f"other joints move between {upper!r} and {lower!r}: {', '.join(map(repr, reversed(chain)))}"
 
 
 def _describe(skeleton: Skeleton, slices: list[slice], bodies: np.ndarray, row: int) -> SrsChain:

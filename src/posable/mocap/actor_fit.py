@@ -35,7 +35,7 @@ OFFSET_SPREAD = 0.10  # [m] expected error of the first guess of an offset
 LENGTH_SPREAD = 0.06  # of bone lengths relative to the scale of the figure: 4 to 6 % among 99 actors (CMU)
 SIDE_SPREAD = 0.03  # of bone lengths relative to the other side: 2 to 5 % among them
 CENTER_SPREAD = (0.02, 0.03)  # [m] of a joint's centre level with a marker, along and across the bone
-HIP_SPREAD = 0.04  # [m] of a hip's centre about what the width and depth of the pelvis say
+HIP_SPREAD = 0.04  # [m] of a hip's centre about the estimate from the width and depth of the pelvis
 HIP_SIDES = 0.01  # [m] of a hip's centre relative to the mirror image of the other
 ROBUST, ROBUST_AT_FIRST = 0.03, 0.10  # [m] error beyond which its force no longer grows, finally and at first
 WRONG, WRONG_AT_FIRST = 0.03, 0.20  # [m] error below which a sample is never rejected, finally and at first
@@ -65,9 +65,9 @@ class Calibration:
         frames: The frames that were used.
         steps: Number of Gauss-Newton steps.
         notes: Warnings.
-        held_out: [m] Mean marker error over frames that were not fitted; NaN where there are none.
+        held_out: [m] Mean marker error on frames that the fit did not use; NaN if there are none.
         certainty: {joint: standard deviation of its bone's length [m]}, from the markers and the priors.
-        recognised: Fraction of the markers recognised with certainty in a take without labels; 1 with labels.
+        recognised: Fraction of the markers recognised with confidence in a take without labels; 1 with labels.
     """
 
     before: float
@@ -86,19 +86,19 @@ class Calibration:
     def __str__(self) -> str:
         worst = sorted(self.markers.items(), key=lambda item: -item[1][1])[:5]
         changed = sorted(self.lengths.items(), key=lambda item: -abs(item[1] - 1.0))[:5]
+        held_out = f", {self.held_out * 1e3:.1f} mm on held-out frames" if np.isfinite(self.held_out) else ""
         lines = [
             f"calibrated on {len(self.frames)} frames: mean marker error {self.before * 1e3:.1f} mm before, "
-            f"{self.after * 1e3:.1f} mm after {self.steps} steps; figure scaled by {self.scale:.3f}",
+            f"{self.after * 1e3:.1f} mm after {self.steps} steps{held_out}; figure scaled by {self.scale:.3f}",
             "  worst markers: " + ", ".join(f"{name} on {bone} {error * 1e3:.1f} mm" for name, (bone, error) in worst),
-            "  bones that changed most: " + ", ".join(f"{name} {factor:.3f}" for name, factor in changed),
+            "  largest changes of bone length, as factors: "
+            + ", ".join(f"{name} {factor:.3f}" for name, factor in changed),
         ]
-        if np.isfinite(self.held_out):
-            lines[0] += f"; {self.held_out * 1e3:.1f} mm in frames that were not fitted"
         if self.certainty:
             least = sorted(self.certainty.items(), key=lambda item: -item[1])[:3]
             middle = float(np.median(list(self.certainty.values())))
-            words = ", ".join(f"{name} ±{spread * 1e3:.0f} mm" for name, spread in least)
-            lines.append(f"  bone lengths are certain to ±{middle * 1e3:.0f} mm; least certain: {words}")
+            words = ", ".join(f"{name} {spread * 1e3:.0f} mm" for name, spread in least)
+            lines.append(f"  standard deviation of bone lengths: {middle * 1e3:.0f} mm (median); largest: {words}")
         if self.left_out:
             lines.append(f"  left out: {', '.join(self.left_out)}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
@@ -107,8 +107,8 @@ class Calibration:
 class Fit:
     """The state of a calibration: offsets (M, 3) [m], factors of bone lengths (G,), poses (K, n) of its frames.
 
-    Hips are free in all three directions, shifts (H, 3) [m] in the axes of the pelvis: their places among its markers
-    differ more between actors than a bone's length.
+    Hips may shift in all three directions, (H, 3) [m] in the axes of the pelvis: their positions relative to its
+    markers differ more between actors than a bone's length.
     """
 
     def __init__(self, skeleton, attached, places, symmetric, lengths, limits, centers, hips=None):
@@ -223,7 +223,7 @@ class Fit:
         errors, notes = self._solve(figure, _SETTLE)
         energies = notes[:, 0]
         usual = np.median(energies)
-        for k in np.flatnonzero(energies > 4.0 * usual):  # stuck in a wrong bend: start from a frame that is not
+        for k in np.flatnonzero(energies > 4.0 * usual):  # bent the wrong way: start from a frame that is not
             best = int(np.argmin(energies))
             r, t = best_turn(self._model(figure, self.poses[best]), self.places[k], trunk)
             trial = move_figure(figure, self.poses[best], r, t)[None].copy()
@@ -256,7 +256,7 @@ class Fit:
     def resettle(self) -> bool:
         """Solve the poses from scratch with the present parameters and keep the improved ones.
 
-        A frame that the first guesses led into a wrong bend would hold the fit back. Returns whether any improved.
+        A frame that the first guesses bent the wrong way would hold the fit back. Returns whether any improved.
         """
         figure = self.figure()
         _, before = self._solve(figure, _REFINE)
@@ -636,7 +636,7 @@ class Fit:
 def _solve_symmetric(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     """Return the solution (P,) of a symmetric system, or None where its matrix (P, P) is not positive definite.
 
-    Compiled, because on a busy machine the threads of BLAS wait for each other longer than they compute.
+    Compiled, because on a busy machine BLAS threads wait for each other longer than they compute.
     """
     size = len(right)
     band = np.zeros((size, size))

@@ -247,9 +247,13 @@ def infer_attachments(plan: BodyPlan, places: np.ndarray) -> dict[int, tuple[str
     found = rigidity(places)
     tree = MarkerTree(found)
     if len(tree.nodes) < FEWEST:
-        raise PosableError(f"expected at least {FEWEST} markers that keep their distances, got {len(tree.nodes)}")
+        raise PosableError(
+            f"expected at least {FEWEST} markers that keep their mutual distances, got {len(tree.nodes)}"
+        )
     if np.median(found.spread[np.ix_(tree.nodes, tree.nodes)]) < MOVING:
-        raise PosableError("expected a take in which the actor moves, got one in which all markers are rigid together")
+        raise PosableError(
+            "expected a take in which the actor moves, got one in which all markers move as one rigid body"
+        )
     return _Inference(plan, places, found, tree).attachments()
 
 

@@ -1,4 +1,4 @@
-"""An actor from a generic figure: which markers sit on which bones, and which frames are fitted (actor_fit.py)."""
+"""Calibration of an actor from a generic figure: attaches markers to bones and chooses the frames to fit."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from posable.mocap.pelvis import Hips, find_hips
 from posable.mocap.recognise import (
     Displaced,
     Places,
-    examine,
+    find_displaced,
     mislabelled,
+    mislabelled_note,
     recognised,
     strays,
     suspect,
-    words_of_mislabelled,
 )
 from posable.mocap.root_align import (
     ASTRAY,
     LOOSENED,
+    free_root_note,
     with_free_root,
-    words_of_loosening,
 )
 from posable.mocap.screen import markers_for, screen
 from posable.mocap.verdict import STILL, lies, plan_of, stature, unit_hint, unrecognised, wrong_size
@@ -41,7 +41,7 @@ from posable.model.skeleton import Skeleton
 FRAMES = 64  # used for the fit
 DOUBTFUL = 0.1  # fraction of frames with a marker rejected above which it is reported
 HOPELESS = 0.5  # above which it is not a marker of the actor
-BADLY = "filled badly, or another marker?"
+BADLY = "badly filled, or another marker?"
 MOST_SCALE = 20.0  # of the actor relative to the figure; beyond, the unit of the markers is wrong
 KNOWN = 4  # markers with known bones; with fewer, all are inferred from rigidity
 RESETTLINGS = 2  # times that poses are solved from scratch during the fit
@@ -51,13 +51,13 @@ WORSE = 1.5  # times the marker error at which names do not fit
 REGROUPINGS = 3  # rounds of reattaching inferred markers
 CONSIDERED = 20000  # frames of a long take that are examined
 MOVING = 800  # frames from which functional centres are found
-CHECKED = 32  # frames that are not fitted and judge the fit
-MISSED = 0.01  # [m] mean marker error in them from which it is reported,
-OVERFITTED = 2.0  # if it is so many times that of the fitted ones
+CHECKED = 32  # held-out frames on which the fit is evaluated
+MISSED = 0.01  # [m] mean marker error in them that is reported
+OVERFITTED = 2.0  # ratio to the error of the fitted frames that it must exceed
 LIMBS = tuple(f"{role}.{side}" for role in ("hip", "knee", "shoulder", "elbow") for side in "LR")
 SWEPT = 0.08  # [rad] that the joints of limbs move, below which an actor stands still
-NOISY = 0.001  # [m] standard deviation of a marker's noise above which its path is smoothed first,
-WITHIN = 0.1  # [s] over frames within so much, more where there is more noise
+NOISY = 0.001  # [m] standard deviation of a marker's noise above which its path is smoothed first
+WITHIN = 0.1  # [s] half width of that smoothing; it grows with the noise
 SHOWS = 0.75  # fraction of the usual number of markers that a chosen frame must show
 CANDIDATES = 400  # frames among which those for the fit are chosen
 
@@ -111,7 +111,7 @@ def calibrate(
     loose = fitted(with_free_root(skeleton))
     if loose.info["calibration"].after > LOOSENED * actor.info["calibration"].after:
         return actor
-    warnings.warn(f"calibrate: {words_of_loosening(loose)}", PosableWarning, stacklevel=2)
+    warnings.warn(f"calibrate: {free_root_note(loose)}", PosableWarning, stacklevel=2)
     return loose
 
 
@@ -148,23 +148,23 @@ def _calibrate(skeleton, markers, attachments, frames, symmetric, lengths, roles
         for marker, other in wrong:
             order[other] = marker
         columns, places = [columns[i] for i in order], places[:, order]
-        said = (words_of_mislabelled(names, wrong),)
+        said = (mislabelled_note(names, wrong),)
     noise = noise_of(markers.positions)
     astray = [] if attachments else [names[k] for k in strays(skeleton, names, places, float(np.median(noise)), roles)]
     if astray:
-        said += (f"not used at all: {', '.join(astray)}; moves with no marker beside it",)
+        said += (f"not used: {', '.join(astray)}; keeps its distance to no marker near it",)
         attached = {name: place for name, place in attached.items() if name not in astray}
     take = _Take(markers, names, columns, rows, places, said, tuple(astray))
     return _fitted(skeleton, take, attached, strangers, frames, False, *options)[1]
 
 
 class _Take(NamedTuple):
-    """What is fitted: markers by name, each with its column in the take.
+    """The markers to fit, by name, each with its column in the take.
 
     Attributes:
         rows: (T,) Frames that are considered.
         places: (T, M, 3) [m] There, in the figure's axes.
-        said: What was changed about the labels, in words.
+        said: Corrections of the labels, in words.
         astray: Names of markers that are not the actor's.
     """
 
@@ -177,7 +177,7 @@ class _Take(NamedTuple):
     astray: tuple[str, ...] = ()
 
     def without(self, displaced: list[Displaced]) -> _Take:
-        """Return the take without markers while they are elsewhere on their bones."""
+        """Return the take without markers while they are displaced on their bones."""
         places = self.places.copy()
         for marker, start, end, _ in displaced:
             places[start:end, self.names.index(marker)] = np.nan
@@ -185,9 +185,9 @@ class _Take(NamedTuple):
 
 
 def _recognise(skeleton: Skeleton, take: _Take, fit: Fit, actor: Skeleton, frames, options) -> Skeleton:
-    """Return the actor of markers without labels: calibrated as if they had the labels of the places they are at.
+    """Return the actor of markers without labels, calibrated with the labels of the places where they were found.
 
-    Rigidity alone puts each marker near its place. With its name, the calibration knows how the marker relates to
+    Rigidity alone puts each marker near its place. With its label, the calibration also uses how the marker relates to
     joints, which is more accurate.
     """
     places = Places(skeleton, options[2])
@@ -209,9 +209,11 @@ def _recognise(skeleton: Skeleton, take: _Take, fit: Fit, actor: Skeleton, frame
         given, best = found, _renamed(actor, dict(zip(names, take.names, strict=True)))
     calibration: Calibration = best.info["calibration"]
     shown = ", ".join(f"{take.names[k]} is {place}" for k, place in list(given.items())[:4])
-    how = f"{shown}, ...; {1e3 * float(np.nanmedian(off)):.0f} mm from their usual places" if given else "bones alone"
+    how = (
+        f"{shown}, ...; {1e3 * float(np.nanmedian(off)):.0f} mm from their usual positions" if given else "bones alone"
+    )
     note = (
-        f"labels that say nothing: {len(given)} of {len(take.names)} markers were recognised by their motion ({how}); "
+        f"unknown labels: {len(given)} of {len(take.names)} markers were recognised by their motion ({how}); "
         f"confidence {stable:.0%}"
     )
     found = replace(calibration, notes=(note, *calibration.notes), recognised=float(stable))
@@ -279,7 +281,7 @@ def _fitted(
     rejected = _rejected(fit, shown)
     hopeless = fit.dispensable([name for name, share in rejected.items() if share > HOPELESS])
     if hopeless:  # they have pulled the fit, and made samples beside them look wrong
-        note = f"not used at all, out of place in most of the chosen frames: {_shares(rejected, hopeless)}; {BADLY}"
+        note = f"not used, out of place in most of the chosen frames: {_shares(rejected, hopeless)}; {BADLY}"
         without = take._replace(said=(*said, note), astray=(*astray, *hopeless))
         attached = {name: place for name, place in attached.items() if name not in hopeless}
         return _fitted(skeleton, without, attached, strangers, frames, inferred, *options)
@@ -297,10 +299,10 @@ def _fitted(
     notes = (*screen(markers).doubts, *said, *screen(markers).notes)
     if rejected:
         shares = _shares(rejected, rejected)
-        notes += (f"out of place in some of the chosen frames and left out there: {shares}; {BADLY}",)
+        notes += (f"out of place in some of the chosen frames and ignored there: {shares}; {BADLY}",)
     if held_out > max(MISSED, OVERFITTED * float(np.nanmean(fit.errors()))):
         notes += (
-            f"frames that were not fitted are missed by {held_out * 1e3:.0f} mm: calibrate on a take in which every "
+            f"held-out frames have a mean marker error of {held_out * 1e3:.0f} mm: calibrate on a take in which every "
             "joint moves",
         )
     if _stands_still(fit, roles):
@@ -337,7 +339,7 @@ def _anatomy(
     roles: Mapping[str, str] | None,
     paths: Mapping[str, np.ndarray],
 ) -> tuple[dict[str, str], Hips | None]:
-    """Return what the common marker sets state about joints: {marker: joint level with it}, and the hips."""
+    """Return what the common marker sets imply about joints: {marker: joint level with it}, and the hips."""
     try:
         plan = body_plan(skeleton, roles)
     except PosableError:
@@ -352,7 +354,7 @@ def _anatomy(
 
 
 def _displaced(fit: Fit, take: _Take, chosen: np.ndarray) -> list[Displaced]:
-    """Return when markers are elsewhere on their bones than where they were at first."""
+    """Return the stretches in which markers are displaced on their bones."""
     columns, fps, jumps = (
         [take.names.index(name) for name in fit.names],
         take.markers.fps,
@@ -371,7 +373,7 @@ def _displaced(fit: Fit, take: _Take, chosen: np.ndarray) -> list[Displaced]:
     out: list[Displaced] = []
     for i, parts in enumerate(stays):
         if len(parts) > 1 and suspect(errors[:, i]):
-            out += examine(fit.figure(), fit.names, i, parts, look, None, limits=fit.limits, fps=fps)
+            out += find_displaced(fit.figure(), fit.names, i, parts, look, None, limits=fit.limits, fps=fps)
     return out
 
 
@@ -467,8 +469,8 @@ def _without_noise(markers: Markers, rows: np.ndarray, columns: list[int]) -> np
 
     Short gaps are filled where all frames are asked for, so that markers which flicker do not change the fit.
 
-    The mean square error of a cubic fitted to frames within w has the parts of its bend, in proportion to w^8, and of
-    the noise, s^2 / w. Their sum is least where w grows as s^(2/9).
+    The mean square error of a cubic fitted to frames within w is the sum of a bias, proportional to w^8, and of the
+    noise, s^2 / w. It is smallest if w grows as s^(2/9).
     """
     screening = screen(markers)
     out = screening.pick(markers.positions, rows)[:, columns]
@@ -523,7 +525,7 @@ def _choose(places: np.ndarray) -> np.ndarray:
 def _without_gaps(places: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return some frames (t, M, 3) [m] of places (T, M, 3), on straight lines where a marker is not seen.
 
-    Markers that are never seen are left out: a marker that is missing here and there must not make a pose look unusual.
+    Markers that are never seen are left out: occasional gaps of a marker must not make a pose look unusual.
     """
     out = places[rows]
     seen = np.isfinite(out[..., 0])

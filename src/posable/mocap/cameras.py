@@ -1,11 +1,11 @@
 """Motion from 2D keypoints of several calibrated cameras: robust triangulation, then a skeleton and its motion.
 
-1. Every pair of cameras proposes a place for each keypoint. The one that most cameras agree with is taken, and refined
+1. Every pair of cameras proposes a point for each keypoint. The one that most cameras agree with is chosen and refined
    on their reprojection errors; where cameras disagree, the joint's path in the frames around it decides. A keypoint
    that one camera sees alone is placed on its ray, near the path.
-2. Left and right are exchanged back in a camera that sees them where the others see the other side, and a camera that
+2. Left and right are swapped back in a camera that sees them where the others see the other side, and a camera that
    disagrees with the others throughout is left out.
-3. The places become a skeleton and its motion, as joint positions do (model/joint_positions.py).
+3. The points are turned into a skeleton and its motion, like joint positions (model/joint_positions.py).
 
 There is no final fit of all frames to the pixels (`Pixel` goals against accelerations): smoothing each joint's path by
 its own noise is 0 to 1 mm more accurate.
@@ -51,7 +51,7 @@ PARALLEL = np.radians(2.0)  # rays closer than this give no depth
 MOST_PAIRS = 28  # of cameras that propose: all pairs of eight
 PATH = 0.3  # [s] window that shows roughly where a joint is
 NEAR_PATH = 0.1  # [m] from the path counts as much as a camera that disagrees
-EXCHANGED = 0.4  # fraction of its error that may remain after two sides are exchanged
+SWAPPED = 0.4  # fraction of its error that may remain after two sides are swapped
 CALMER = 0.6  # fraction of the noise that remains without a miscalibrated camera
 AWAY = 8.0  # deviations of the others' noise by which a camera is off
 LOST = 0.25  # fraction of keypoints left out above which a take is doubted
@@ -124,7 +124,7 @@ class Keypoints:
         source = open_source(path)
         if source.data[:6] == NPY_MAGIC:
             if fps is None:
-                source.warn("no frame rate is stated: 30 frames per second are assumed; set fps= to change it")
+                source.warn("no frame rate is stated: 30 frames per second assumed; set fps= to change it")
                 fps = 30.0
             return cls(names, decode_npy(source, "keypoints", source.data), fps, cameras)
         held = Arrays(source)
@@ -148,11 +148,11 @@ class Keypoints:
 
 @dataclass(frozen=True, eq=False)
 class Triangulated:
-    """Places of keypoints in the world.
+    """Positions of keypoints in the world.
 
     Attributes:
         positions: (T, J, 3) [m]; NaN where fewer than two cameras agree.
-        pixels: (C, T, J, 3) [px] as they were used: exchanged back, NaN where left out.
+        pixels: (C, T, J, 3) [px] as they were used: swapped back, NaN where left out.
         errors: (C, T, J) [px] Reprojection errors of what was used; NaN elsewhere.
         noise: [rad] Deviation of the pixels' rays, per axis.
         repairs: What was repaired, one sentence each.
@@ -247,15 +247,15 @@ class _Rays:
 
 
 def triangulate(keypoints: Keypoints) -> Triangulated:
-    """Return where keypoints are in the world, without those that cameras disagree on."""
+    """Triangulate keypoints, without those on which the cameras disagree."""
     pixels, cameras = keypoints.pixels.copy(), list(range(len(keypoints.cameras)))
     repairs: list[str] = []
     doubts: list[str] = []
     found = _agreed(keypoints, pixels, cameras)
-    counts = _exchange_sides(keypoints, pixels, cameras, found)
+    counts = _swap_sides(keypoints, pixels, cameras, found)
     if counts:
         told = ", ".join(f"{keypoints.camera_name(c)} in {n} frames" for c, n in counts.items())
-        repairs.append(f"left and right exchanged back in {told}")
+        repairs.append(f"left and right swapped back in {told}")
         found = _agreed(keypoints, pixels, cameras)
     apart: dict[str, float] = {}
     while len(cameras) > 2:
@@ -276,13 +276,13 @@ def triangulate(keypoints: Keypoints) -> Triangulated:
         errors[camera] = keypoints.cameras[camera].focal * misses[k].reshape(shape)
     asked, wrong = int(seen[cameras].sum()), int((seen & ~np.isfinite(errors))[cameras].sum())
     if wrong:
-        repairs.append(f"{wrong / asked:.1%} of the keypoints left out as wrong")
+        repairs.append(f"{wrong / asked:.1%} of the keypoints ignored as outliers")
     pixels[~np.isfinite(errors)] = (np.nan, np.nan, 0.0)
     positions = found.points.reshape(*shape, 3)
     why = "check calibration, synchronisation, and the order of the cameras"
     if apart:
         told = ", ".join(f"{name} by {off:.0f} px" for name, off in apart.items())
-        doubts.append(f"disagree with the other cameras and were left out: {told}; {why}")
+        doubts.append(f"cameras that disagree with the others were ignored: {told}; {why}")
     if wrong > LOST * asked:
         doubts.append(f"cameras disagree on {wrong / asked:.0%} of the keypoints: {why}")
     elif found.noise > NOISY:
@@ -349,8 +349,8 @@ def _disagreement(keypoints: Keypoints, pixels: Floats, camera: int, others: _Ag
     return float(np.median(misses)) if misses.size else 0.0
 
 
-def _exchange_sides(keypoints: Keypoints, pixels: Floats, cameras: Sequence[int], found: _Agreed) -> dict[int, int]:
-    """Exchange, in place, left and right of each camera where that is what the others see; return {camera: frames}."""
+def _swap_sides(keypoints: Keypoints, pixels: Floats, cameras: Sequence[int], found: _Agreed) -> dict[int, int]:
+    """Swap left and right of each camera, in place, where the others see it that way; return {camera: frames}."""
     names = list(keypoints.names)
     pairs = [(k, names.index(o)) for k, n in enumerate(names) if (o := n.replace("left", "right")) != n and o in names]
     near = np.linalg.norm(found.points - found.path, axis=1) < NEAR_PATH
@@ -365,7 +365,7 @@ def _exchange_sides(keypoints: Keypoints, pixels: Floats, cameras: Sequence[int]
                 np.where(seen, rays.misses(places[:, order].reshape(-1, 3))[0], 0.0).reshape(-1, 2).sum(axis=1)
                 for order in (pair, pair[::-1])
             )
-            swapped = np.isfinite(now) & (now > 2.0 * found.bound) & (then < EXCHANGED * now)
+            swapped = np.isfinite(now) & (now > 2.0 * found.bound) & (then < SWAPPED * now)
             rows = np.flatnonzero(swapped)
             pixels[camera, rows[:, None], pair] = pixels[camera, rows[:, None], pair[::-1]]
             touched |= swapped
@@ -384,8 +384,8 @@ class CameraReport:
     Attributes:
         repairs: What was repaired, one sentence each.
         doubts: What is implausible and what to do about it, one sentence each; empty: the motion is plausible.
-        seconds: [s] it took.
-        frames: How many there are.
+        seconds: [s] Computing time.
+        frames: Number of frames.
         camera_errors: {camera: median reprojection error [px]}; NaN for a camera that was left out.
         seen: {keypoint: part of the frames in which two cameras agree on it}.
     """
@@ -416,7 +416,7 @@ class CameraReport:
         lines = [
             self.verdict,
             *([f"  repaired: {'; '.join(self.repairs)}"] if self.repairs else []),
-            f"{self.frames} frames in {self.seconds:.2f} s ({rate:.0f} a second)",
+            f"{self.frames} frames in {self.seconds:.2f} s ({rate:.0f} frames/s)",
             f"  reprojection error, median: {errors}",
         ]
         if rare:
@@ -439,7 +439,7 @@ class CameraTake:
 
 
 def track_keypoints(keypoints: Keypoints, *, smooth: float = 0.0) -> CameraTake:
-    """Return the motion of a person whom calibrated cameras see; `smooth` [s]: smoothed afterwards, as by `smooth`.
+    """Return the motion of a person seen by calibrated cameras; `smooth` [s]: smoothed afterwards, as by `smooth`.
 
     Raises:
         PosableError: Fewer than two keypoints could be placed.
@@ -512,7 +512,7 @@ def _reprojections(motion, keypoints, cameras, names, kept, pixels) -> Floats:
 
 
 def _implausible(motion: Motion, names: Sequence[str], positions: Floats, up: str) -> list[str]:
-    """Return findings on an impossible stature, and on sides that are exchanged in all cameras."""
+    """Return findings on an impossible stature, and on sides that are swapped in all cameras."""
     out = []
     plan = plan_of(motion.skeleton)
     if plan is not None and not SHORTEST < (tall := stature(plan)) < TALLEST:
@@ -528,5 +528,5 @@ def _implausible(motion: Motion, names: Sequence[str], positions: Floats, up: st
         sense = np.sign(np.einsum("ti,tki->tk", ahead, faces))
         sense = sense[np.isfinite(sense)]
         if sense.size and np.mean(sense < 0.0) > MIRRORED:
-            out.append("left and right are exchanged in all cameras, or their images are mirrored")
+            out.append("left and right are swapped in all cameras, or their images are mirrored")
     return out

@@ -67,7 +67,7 @@ class Followed(Motion):
         size = f"{np.degrees(self.largest_step):.3g} degrees"
         if self.skeleton.figure.dof[dof, KIND] == SLIDE:
             size = f"{self.largest_step:.3g} m"
-        return f"{text}; largest step {size}, of {self.skeleton.dof_names[dof]} to frame {frame + 1}"
+        return f"{text}; largest step {size} ({self.skeleton.dof_names[dof]}, to frame {frame + 1})"
 
 
 def follow(
@@ -90,42 +90,42 @@ def follow(
     restarts: int = RESTARTS,
     seed: int = 0,
 ) -> Followed:
-    """Return the motion that follows goals whose targets change over time: targets (T, 3), or one (3,) for all frames.
+    """Return the motion that follows goals whose targets change over time.
 
-    Each frame starts from the last one and stays on its branch. Straight lines as in (Parent, Kinematic Linkages):
-    `np.linspace(a, b, 21)` as a target.
+    Each frame starts from the previous one and stays on its branch. A goal has a target for each frame, such as (T, 3),
+    or one for all frames, such as (3,). A straight line is `np.linspace(a, b, 21)` (Parent, Kinematic Linkages).
 
     Args:
-        skeleton: the figure.
-        goals: one goal or several; at least one with targets for T frames.
-        fps: frames per second.
-        start: (n,) The start of the first frame. None: the rest pose, with `restarts` if that does not reach. "any":
-            searches over the branches of the figure and both directions of the path, and takes the shortest path that
+        skeleton: The figure.
+        goals: One goal or several, at least one with targets for T frames.
+        fps: Frames per second.
+        start: (n,) [rad, m] Start of the first frame. None: the rest pose, with `restarts` if the goals are not
+            reached. "any": search the branches of the figure and both directions of the path for the shortest path that
             can be followed completely.
-        smooth: [s] Removes faster motion, over all frames, at the end.
+        smooth: [s] Remove faster motion at the end, over all frames.
         near: A motion, or poses (T, n) or (n,) [rad, m], to stay close to where the goals leave freedom: a `Posture`.
-        velocity: [rad/s, m/s] limits, a number or (n,): a frame that breaks one is not ok.
-        acceleration: [rad/s^2, m/s^2] limits, as velocity.
-        duration: [s] of the motion, along the same path from rest to rest; "fastest": as fast as the limits allow.
+        velocity: [rad/s, m/s] Limits, a number or (n,); a frame that exceeds one is not ok.
+        acceleration: [rad/s^2, m/s^2] Limits, as for velocity.
+        duration: [s] Duration of the motion along the same path, from rest to rest; "fastest": as fast as limits allow.
             None: frame t of the targets is at t / fps.
-        times: (T,) [s] when the targets are due: they are waypoints, and the motion has fps frames in every second
-            between them. "fastest": waypoints without times, passed as fast as the limits allow.
-        straight: between waypoints, targets move on straight lines and turn evenly; False: joints take the shortest
-            way.
+        times: (T,) [s] Times of the targets, which are then waypoints; the motion is sampled at fps between them.
+            "fastest": waypoints without times, passed as fast as the limits allow.
+        straight: Between waypoints, targets move along straight lines and rotate uniformly; False: joints take the
+            shortest way.
         max_step: [rad, m] per frame, a number or (n,); a frame in which a degree of freedom moves farther is not ok.
             By default 20 degrees for figures whose joints have one degree of freedom each, no limit for characters.
-        max_iterations: Newton steps of each frame.
-        solver: for goals beyond springs (choices, priorities, energies in Python).
-        limits: whether joint limits hold.
-        restarts: random starts of the first frame, where it is not reached.
-        seed: of the random starts.
+        max_iterations: Newton steps per frame, at most.
+        solver: Solver for goals that are not springs (choices, priorities, energies in Python).
+        limits: Whether joint limits hold.
+        restarts: Number of random starts for the first frame if it is not reached.
+        seed: Seed of the random starts.
 
     Returns:
         The motion, with .ok, .errors, .iterations and .largest_step.
 
     Raises:
-        GoalError: for goals without targets for T frames.
-        SolverError: for limits that are not positive.
+        GoalError: No goal has targets for T frames.
+        SolverError: A limit is not positive.
     """
     problem = _over_time(skeleton, goals if near is None else _with_near(skeleton, goals, near))
     n, total = skeleton.size, problem.batch_shape[0]

@@ -21,14 +21,14 @@ LONG = 8  # frames: shorter gaps are not bridged
 CATCH_UP = 12  # frames after a gap in which the solver converges to the marker again
 CHUNK = 1 << 15  # frames
 CARRY = 0.25  # [s]: gaps of the whole body that are shorter are crossed in pose space alone
-MEMORY = 0.15  # [s] time constant with which an unobserved motion forgets its speed and comes back to the line
+MEMORY = 0.15  # [s] time constant with which an unobserved motion loses its velocity and returns to the line
 MOSTLY = 0.5  # fraction of a marker's gap in which a joint above it must be unobserved for the gap to be filled
 SLOPE = 3  # frames over which speed is measured
 BESIDE = 4  # frames on either side of a short gap that determine how it is crossed
 SAMPLES = 400  # frames from which noise and usual distances are measured
-STAYS = 0.25  # [s]: shorter stretches between gaps say nothing of where a marker is
+STAYS = 0.25  # [s] shorter stretches between gaps are too short to locate a marker on its bone
 SHORT = 0.1  # [s]: shorter gaps are filled by the marker's own path
-TURNED = 1.5  # [rad]: beyond this turn of the body in a gap, straight lines of markers are wrong
+TURNED = 1.5  # [rad] rotation of the body in a gap beyond which straight lines of markers are wrong
 MAD = 1.4826  # standard deviations per median absolute deviation
 
 
@@ -105,7 +105,7 @@ def frame_errors(errors: np.ndarray) -> np.ndarray:
 
 
 def stretches(seen: np.ndarray, jumps: Sequence[tuple[int, int]], fps: float) -> list[tuple[int, int]]:
-    """Return (first frame, end) of the times over which a marker stays on: between long gaps, and frames it jumps at.
+    """Return (first frame, end) of the stretches over which a marker stays attached: between long gaps and jumps.
 
     Args:
         seen: (T,) bool.
@@ -177,8 +177,8 @@ def _speed_of_parabola(
 def _speed_beside(places: np.ndarray, t: np.ndarray, k: np.ndarray, way: int, noise: np.ndarray) -> np.ndarray:
     """Return the velocities (N, 3) [m/frame] of markers k (N,) at frames t (N,), before (way -1) or after (1) a gap.
 
-    The mean velocity of the last frames is that of a moment ago. A parabola has the velocity at the edge, and more of
-    the noise (N,) [m]: it is weighted by how far the two differ beyond the noise (James & Stein 1961).
+    The mean velocity of the last frames lags behind; a parabola has the velocity at the edge but amplifies the noise
+    (N,) [m]. It is weighted by how far the two differ beyond the noise (James & Stein 1961).
     """
     here, far = places[t, k], t + way * BESIDE
     mean = way * (places[t + way * SLOPE, k] - here) / SLOPE
@@ -261,7 +261,7 @@ class UnobservedJoints:
     def cross(self, poses: np.ndarray, fps: float) -> np.ndarray:
         """Interpolate joints while they are not determined, in place; return the frames (T,) that changed.
 
-        A joint takes the shortest way, so that a limb goes along with a body that is seen. In a long gap of the whole
+        A joint takes the shortest way, so that a limb follows a body that is seen. In a long gap of the whole
         body, it follows the lines of `fill` instead. It leaves with its speed before the gap and arrives with its speed
         after it. Before its first and after its last marker it rests.
         """
@@ -380,8 +380,8 @@ NEIGHBOURS = 3
 LIVE = 0.1  # fraction of the take in which a stuck marker must otherwise move as markers do
 SAME = 1e-5  # [m]: labels nearer than this are one marker
 FAR = 30.0  # times the size of the volume from its middle: no camera sees so far
-REPEATED = 2  # consecutive frames that repeat the one before them, in all markers, which count as a gap,
-RESUMED = 2.0  # if the step after them is so many times the next one
+REPEATED = 2  # consecutive frames that repeat the previous one in all markers and count as a gap
+RESUMED = 2.0  # ratio of the step after them to the next step that they must exceed
 THROUGHOUT = 0.9  # fraction of the frames in which two labels must coincide to be one marker
 SHOWN = 4  # markers, labels or stretches named in a note
 
@@ -392,8 +392,8 @@ class Unseen(NamedTuple):
     Attributes:
         mask: (T, M) bool, or None where every sample was seen.
         stuck: {column: number of its samples on straight lines or at the origin}.
-        twins: (column left out, column in whose place it is, number of frames).
-        one: (column, other column) of labels that are on one marker in the whole take.
+        twins: (column left out, column at whose position it is, number of frames).
+        one: (column, other column) of labels that are on the same marker throughout the take.
         repeated: (first frame, end) of frames in which every marker is where it was in the frame before.
     """
 
@@ -408,20 +408,20 @@ class Unseen(NamedTuple):
         out = []
         if self.stuck:
             shown = ", ".join(f"{names[k]} in {n} frames" for k, n in sorted(self.stuck.items(), key=lambda i: -i[1]))
-            out.append(f"at the origin, frozen, or filled by a straight line, and left out there: {shown}")
+            out.append(f"ignored where at the origin, frozen, or filled with a straight line: {shown}")
         if self.twins:
-            shown = ", ".join(f"{names[a]} is in the place of {names[b]} in {n} frames" for a, b, n in self.twins)
-            out.append(f"two labels on one marker: {shown}; left out there")
+            shown = ", ".join(f"{names[a]} is at the position of {names[b]} in {n} frames" for a, b, n in self.twins)
+            out.append(f"two labels on one marker: {shown}; ignored there")
         if self.repeated:
             shown = ", ".join(f"{a}-{b - 1}" for a, b in self.repeated[:SHOWN])
             more = f" and {len(self.repeated) - SHOWN} more stretches" if len(self.repeated) > SHOWN else ""
-            out.append(f"frames repeat the one before them: {shown}{more}; taken for gaps")
+            out.append(f"frames repeat the previous one: {shown}{more}; treated as gaps")
         return out
 
     def doubts(self, names: list[str]) -> list[str]:
         """Return what could not be repaired: it is unknown which of two labels is right, so both stay."""
         shown = ", ".join(f"{names[a]} and {names[b]}" for a, b in self.one)
-        return [f"{shown} are one marker in the file: check the labels"] if self.one else []
+        return [f"{shown} are the same marker in the file: check the labels"] if self.one else []
 
 
 def find_unseen(positions: np.ndarray, names: list[str], fps: float) -> Unseen:
@@ -533,9 +533,9 @@ class Neighbours:
 
 
 def _twins(positions: np.ndarray, names: list[str], near: Neighbours, mask: np.ndarray) -> list[tuple[int, int, int]]:
-    """Mark labels that are in the place of another, the one that is out of its own; return them, those and frames.
+    """Mark labels at the position of another label; return (the misplaced one, the other, number of frames).
 
-    Two labels that are always in one place stay, with a count of 0.
+    Two labels that always coincide are kept, with a count of 0.
     """
     out: list[tuple[int, int, int]] = []
     found: dict[tuple[int, int], list[np.ndarray]] = {}

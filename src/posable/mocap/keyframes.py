@@ -42,28 +42,28 @@ def keyframes(
 ) -> Motion:
     """Return the motion through keys, poses or goals at given times.
 
-    The motion eases through its keys along cubics, at rest at both ends and without a jump in speed, as far as limits
-    and goals allow: a frame that would leave the limits takes the nearest rotation inside them, and goals that both
-    neighbouring keys share, a planted foot for instance, hold in the frames between, solved nearest to the curve.
-    `motion.notes` lists what was changed (Engell-Nørregård & Erleben 2011: limits hold in every frame).
+    The motion follows cubics through its keys, at rest at both ends and with continuous velocity, as far as limits and
+    goals allow: a frame that would leave the limits gets the nearest rotation within them (limits hold in every frame,
+    as in Engell-Nørregård & Erleben 2011), and goals that both neighbouring keys share, such as a planted foot, hold in
+    the frames between them, solved nearest to the curve. `motion.notes` lists these changes.
 
     Args:
         skeleton: The figure.
-        keys: {seconds: pose (n,) [rad, m]} or {seconds: goals}. Goals are solved from the pose of the key before.
+        keys: {seconds: pose (n,) [rad, m]} or {seconds: goals}. Goals are solved from the pose of the previous key.
         fps: Frames per second.
-        start: (n,) [rad, m], from where the first key's goals are solved; the rest pose by default.
+        start: (n,) [rad, m] Pose from which the first key's goals are solved; the rest pose by default.
         limits: Whether joint limits hold, at the keys and between them.
-        eased: False: straight from key to key, ball joints by the shortest rotation (slerp).
-        natural: Whether keys that are goals take poses that people take (`goals.Natural`). None: for figures with a
-            person's body plan, unless a key has a posture or a prior of its own.
-        seed: Of the restarts where a key's goals are hard to reach.
-        name: The motion's name.
+        eased: False: interpolate linearly, ball joints by slerp.
+        natural: Whether keys given by goals use the pose prior (`goals.Natural`). None: for figures with a human body
+            plan, unless a key has its own posture or prior.
+        seed: Seed of the restarts for goals that are hard to reach.
+        name: Name of the motion.
 
     Returns:
         The motion from the first key to the last.
 
     Raises:
-        PosableError: Where a key's goals are not reached, with the reason.
+        PosableError: The goals of a key are not reached; the message says why.
     """
     if not keys:
         raise PosableError("keyframes: expected at least one key, got none")
@@ -130,7 +130,7 @@ def _hold_limits(skeleton: Skeleton, frames: np.ndarray, keys: np.ndarray) -> li
     np.clip(frames, lower, upper, out=frames)
     return [
         f"{count} of {len(frames)} frames left the limits between keys ({skeleton.dof_names[worst]} by up to "
-        f"{most:.3g} rad): they take the nearest rotations inside"
+        f"{most:.3g} rad): replaced by the nearest rotations inside them"
     ]
 
 

@@ -110,5 +110,5 @@ def run_pieces(
         kept.append(result[0])
     if interrupted:
         frames = f"{sum(sizes[: len(kept)])} of {sum(sizes)} frames"
-        warnings.warn(f"{what} was interrupted: {frames} are done, and kept", PosableWarning, stacklevel=3)
+        warnings.warn(f"{what} was interrupted after {frames}, which are kept", PosableWarning, stacklevel=3)
     return kept

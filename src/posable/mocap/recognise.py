@@ -1,4 +1,4 @@
-"""Marker identification: where on the body each marker is, regardless of its label, by constant distances and a fit.
+"""Marker identification: the place of each marker on the body, whatever its label, from constant distances and a fit.
 
 Markers on one bone keep their distances, and those on neighbouring bones nearly so. In each limb every assignment of
 labels to markers is compared with the distances of the figure. Markers without labels are first assigned positions on a
@@ -23,26 +23,26 @@ from posable.model.body_plan import SIDES, BodyPlan, body_plan
 from posable.model.kinematics import Frames, forward
 from posable.model.skeleton import Skeleton
 
-LIMBS = {  # the places of a limb, and those of the trunk that it is compared with
+LIMBS = {  # places on a limb, and those on the trunk with which it is compared
     "arm": (("SHO", "UPA", "ELB", "FRM", "WRA", "WRB", "FIN"), ("C7", "CLAV", "STRN")),
     "leg": (("THI", "KNE", "SHN", "ANK", "HEE", "TOE", "MT5"), ("*FWT", "*BWT")),
 }
-FAR = (0.02, 0.05, 0.10)  # [m] by which distances differ between people: on one bone, across a joint, farther
+FAR = (0.02, 0.05, 0.10)  # [m] spread of distances among people: on one bone, across a joint, farther
 STEADY = 0.01  # [m] spread of a distance on one bone
-MOVED = 0.5  # what a change costs
+MOVED = 0.5  # cost of a changed label
 MOST = 9.0  # largest cost of a pair
 SAMPLES = 300  # frames from which distances are taken
-BETTER = 8.0  # by which other places of a limb's markers must be better than those found by the figure,
-EVIDENT = 20.0  # and than those that the file states
-STRAY = 0.016  # [m] spread of all distances of a marker to those beside it, above which it is not where its label says
-FEW = 20  # frames that show two markers
-SIZES = (0.5, 2.0)  # of an actor relative to the figure, beyond which the unit is wrong
-NEAR = 0.15  # [m] from the place of a marker within which it is recognised
-CAP = 0.30  # [m]: longer distances count as this one
+BETTER = 8.0  # gain that other places of a limb's markers must have over those found with the figure
+EVIDENT = 20.0  # gain that they must have over the labels of the file
+STRAY = 0.016  # [m] spread of all distances of a marker to its neighbours above which its label is wrong
+FEW = 20  # least number of frames that show both markers
+SIZES = (0.5, 2.0)  # actor relative to the figure; outside, the unit is wrong
+NEAR = 0.15  # [m] distance from a place within which a marker is recognised
+CAP = 0.30  # [m] longer distances count as this
 
 
 class Places:
-    """The places of a marker set on a figure, and how far they are from each other."""
+    """The places of a marker set on a figure, and their mutual distances."""
 
     def __init__(self, skeleton: Skeleton, roles: Mapping[str, str] | None = None):
         plan: BodyPlan = body_plan(skeleton, roles)
@@ -70,7 +70,7 @@ class Places:
                     self.apart[i, j] = 1
 
     def stated(self, names: Sequence[str]) -> dict[int, int]:
-        """Return {marker: place} that labels (M,) mean, as indices; of two markers with one place, the first."""
+        """Return {marker: place} according to labels (M,), as indices; of two markers at one place, the first."""
         row = {name: i for i, name in enumerate(self.names)}
         given: dict[int, int] = {}
         for m, name in enumerate(names):
@@ -80,7 +80,7 @@ class Places:
         return given
 
     def seen_from(self, frames: Frames, scale: float) -> np.ndarray:
-        """Return where the places are (T, S, 3) [m] in poses of the figure whose markers they are."""
+        """Return the positions (T, S, 3) [m] of the places in frames of the figure, scaled to the actor."""
         return np.stack(
             [frames.convert(scale * offset, from_=joint) for joint, offset in self.offsets.values()], axis=1
         )
@@ -105,7 +105,7 @@ def distances(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Labels:
-    """Markers and the places that they were given: {marker: place}, as columns of the one and rows of the other."""
+    """Markers and the places assigned to them: {marker: place}, as columns of the take and rows of the places."""
 
     def __init__(self, places: Places, tracks: np.ndarray, given: Mapping[int, int]):
         self.places, self.given = places, dict(given)
@@ -131,7 +131,7 @@ class Labels:
         """Assign the markers of each limb to the places that fit best, if the gain is at least `better`.
 
         Returns:
-            (marker, place before, place now) of those that changed.
+            (marker, old place, new place) of those that changed.
         """
         changed = []
         rows = {name: i for i, name in enumerate(self.places.names)}
@@ -215,7 +215,7 @@ def recognised(places: Places, frames: Frames, scale: float, tracks: np.ndarray)
 def mislabelled(
     skeleton: Skeleton, names: Sequence[str], tracks: np.ndarray, roles: Mapping[str, str] | None = None
 ) -> list[tuple[int, int]]:
-    """Return (marker, marker whose label it should have) of limbs whose labels evidently belong to other markers.
+    """Return (marker, marker whose label it should have) for limbs whose labels are evidently on the wrong markers.
 
     Args:
         skeleton: The figure.
@@ -275,26 +275,26 @@ def strays(
     return out
 
 
-def words_of_mislabelled(names: Sequence[str], wrong: Sequence[tuple[int, int]]) -> str:
+def mislabelled_note(names: Sequence[str], wrong: Sequence[tuple[int, int]]) -> str:
     """Return a finding on markers (marker, marker whose label it should have)."""
     shown = ", ".join(f"{names[marker]} is {names[other]}" for marker, other in wrong)
-    return f"labels that belong to other markers in the whole take: {shown}; exchanged back"
+    return f"labels on the wrong markers throughout the take: {shown}; swapped back"
 
 
 # --- Left and right, and labels swapped in the whole take ---
 
 
-LIMB_ROOTS = {"leg": ("FWT", "ASI", "BWT", "PSI"), "arm": ("SHO",)}  # markers of the trunk that a limb hangs on
-FOOT = 0.2  # [m]: how far an ankle may be from the heel
-SURELY = 0.9  # part of the frames in which markers of a foot are in each other's place
-FOREFOOT = (("TOE", "MT5"), ("MT1", "MT5"))  # (inner, outer) places beside each other; few sets have both pairs
+LIMB_ROOTS = {"leg": ("FWT", "ASI", "BWT", "PSI"), "arm": ("SHO",)}  # markers on the trunk next to a limb
+FOOT = 0.2  # [m] largest distance from ankle to heel
+SURELY = 0.9  # fraction of the frames in which two markers of a foot must be swapped
+FOREFOOT = (("TOE", "MT5"), ("MT1", "MT5"))  # (inner, outer) neighbouring places; few sets have both pairs
 _LEFT = ("LFWT", "LBWT", "LSHO", "LFHD", "LBHD")
 _FRONTS = (("LFWT", "LBWT"), ("RFWT", "RBWT"), ("LFHD", "LBHD"), ("RFHD", "RBHD"), ("CLAV", "C7"), ("STRN", "T10"))
-OPPOSED = -0.5  # mean agreement of left and right with the rest of the trunk, below which a pair is exchanged
+OPPOSED = -0.5  # mean agreement of left and right with the rest of the trunk, below which a pair is swapped
 
 
 def pairs_on_feet(names: list[str], places: np.ndarray) -> dict[tuple[int, int], bool]:
-    """Return {pair of columns of places (T, M, 3) [m]: whether they are exchanged} of markers of one foot.
+    """Return {pair of columns of places (T, M, 3) [m]: whether they are swapped} of markers of one foot.
 
     A heel is farther from the knee and the toes than the ankle is, by 6 to 15 cm in all. The fifth metatarsal is on the
     outer side of the other toes. Pairs of which neither is true in nearly all frames are left out.
@@ -324,10 +324,10 @@ def pairs_on_feet(names: list[str], places: np.ndarray) -> dict[tuple[int, int],
     return out
 
 
-def exchanged_sides(names: list[str], places: np.ndarray) -> list[tuple[int, int]]:
-    """Return the pairs of columns whose left and right are exchanged in places (T, M, 3) of the usual marker sets.
+def swapped_sides(names: list[str], places: np.ndarray) -> list[tuple[int, int]]:
+    """Return the pairs of columns whose left and right are swapped in places (T, M, 3) of the usual marker sets.
 
-    Of head, shoulders and pelvis, a pair whose left and right oppose those of most others is exchanged. Left, up and
+    Of head, shoulders and pelvis, a pair whose left and right oppose those of most others is swapped. Left, up and
     forward make a right-handed frame; each part of the body that has them all casts a vote. Limbs are compared with the
     trunk: a left thigh hangs on the left hip.
     """
@@ -336,20 +336,20 @@ def exchanged_sides(names: list[str], places: np.ndarray) -> list[tuple[int, int
     if not pairs:
         return []
     of_trunk = [pair for pair, part in pairs.items() if part == "trunk"]
-    exchanged = set(_opposed(of_trunk, places))
-    if exchanged:
+    swapped = set(_opposed(of_trunk, places))
+    if swapped:
         places = places.copy()
-        for a, b in exchanged:
+        for a, b in swapped:
             places[:, [a, b]] = places[:, [b, a]]
     middle = BodyAxes(column, places)
     trunk = middle.handedness()
     if trunk < 0.0:
-        exchanged ^= set(of_trunk)
+        swapped ^= set(of_trunk)
     for part, near in LIMB_ROOTS.items():
         own = middle.nearer_to_own_side([pair for pair, of in pairs.items() if of == part], near)
         if own is not None and own * (trunk or 1.0) < 0.0:
-            exchanged |= {pair for pair, of in pairs.items() if of == part}
-    return [pair for pair in pairs if pair in exchanged]
+            swapped |= {pair for pair, of in pairs.items() if of == part}
+    return [pair for pair in pairs if pair in swapped]
 
 
 def _opposed(pairs: list[tuple[int, int]], places: np.ndarray) -> list[tuple[int, int]]:
@@ -425,9 +425,9 @@ class BodyAxes:
         return float(np.mean(votes)) if votes else 0.0
 
     def fronts(self) -> dict[tuple[int, int], bool]:
-        """Return {columns of a marker in front and one behind: whether they are exchanged} of pelvis, head and chest.
+        """Return {columns of a marker in front and one behind: whether they are swapped} of pelvis, head and chest.
 
-        Left and right must be right: with up, they say where forward is. Unclear pairs are left out.
+        Left and right must be correct: with up, they determine forward. Unclear pairs are left out.
         """
         up, left, right = self.upward(), self.mean(*_LEFT), self.mean(*(name.replace("L", "R", 1) for name in _LEFT))
         if up is None or left is None or right is None:
@@ -467,18 +467,18 @@ class BodyAxes:
 # --- Markers that fell off and were put back elsewhere on their bone ---
 
 
-ELSEWHERE = 0.025  # [m] from where it was on its bone at which a marker was put elsewhere: 26 to 70 mm if it was put 60
-HELD = 0.03  # [m] error beyond which a marker pulls no harder
-SUSPECT = 0.004  # [m] mean error of a marker below which it is where it should be
-MOST_STEP = 3.0  # times the shift of a whole stretch that the step to it may have; more, and something else jumps there
-EDGE = 0.1  # [s] of a stretch next to another
-MOST_STAYS = 12  # stretches that are compared, the longest
-LOOKED_AT = 24  # frames of a stretch that are examined
+ELSEWHERE = 0.025  # [m] shift on its bone that is reported; a marker put back 60 mm away shows 26 to 70 mm
+HELD = 0.03  # [m] error beyond which the force of a marker no longer grows
+SUSPECT = 0.004  # [m] mean error of a marker below which it is not examined
+MOST_STEP = 3.0  # largest ratio of the step into a stretch to the shift of the stretch; beyond, something else jumps
+EDGE = 0.1  # [s] at the ends of a stretch that are compared with its neighbours
+MOST_STAYS = 12  # number of stretches compared: the longest ones
+LOOKED_AT = 24  # frames examined per stretch
 _SOLVE = FrameOptions(max_iterations=50, min_gain=1e-6, independent=True, pull=1e-4, damping=1e-2)
 
 
 class Displaced(NamedTuple):
-    """A stretch of a take in which a marker is elsewhere on its bone: (first frame, end), and how far off [m]."""
+    """A stretch of a take in which a marker is displaced on its bone: (first frame, end), and by how much [m]."""
 
     marker: str
     start: int
@@ -486,28 +486,29 @@ class Displaced(NamedTuple):
     off: float
 
     def __str__(self) -> str:
-        where = f"{self.marker} is {1e3 * self.off:.0f} mm elsewhere on its bone in frames {self.start}-{self.end - 1}"
-        return f"{where}, as if it had fallen off and been put back: left out there"
+        frames = f"frames {self.start}-{self.end - 1}"
+        where = f"{self.marker} is {1e3 * self.off:.0f} mm from its position on its bone in {frames}"
+        return f"{where}, as if it had fallen off and been put back elsewhere: ignored there"
 
 
-def place_by(
+def place_from(
     kept: Sequence[int], figure: Skeleton, names: Sequence[str], marker: int, poses: np.ndarray, places: np.ndarray,
     limits: bool,
 ) -> np.ndarray:  # fmt: skip
-    """Return where a marker is on its bone (K, 3) [m] in the poses that the kept ones determine.
+    """Return the positions (K, 3) [m] of a marker on its bone, in poses determined by other markers.
 
     Args:
-        kept: Indices of markers.
+        kept: Indices of the other markers.
         figure: With a site for each marker.
         names: (M,) Of the markers.
-        marker: Which of them.
-        poses: (K, n) To start from.
+        marker: Index of the marker.
+        poses: (K, n) Start poses.
         places: (K, M, 3) [m] Of the markers.
         limits: Whether joint limits hold.
     """
     frame_solver = marker_frame_solver(figure, [names[k] for k in kept], limits=limits, robust=HELD)
     found = poses.copy()
-    for k in range(len(found)):  # pulled to where each was
+    for k in range(len(found)):  # with a pull to its start pose
         frame_solver(_SOLVE, found[k : k + 1], targets=places[k : k + 1, kept], home=poses[k])
     return place_on_bone(figure, names[marker], found, places[:, marker])
 
@@ -517,7 +518,7 @@ def place_on_bone(figure: Skeleton, name: str, poses: np.ndarray, places: np.nda
     return forward(figure, poses).convert(places, to=next(site.joint for site in figure.sites if site.name == name))
 
 
-def examine(
+def find_displaced(
     figure: Skeleton,
     names: Sequence[str],
     marker: int,
@@ -528,19 +529,19 @@ def examine(
     limits: bool,
     fps: float,
 ) -> list[Displaced]:
-    """Return the stretches in which a marker is elsewhere on its bone than in the one that counts.
+    """Return the stretches in which a marker is displaced on its bone, compared with a reference stretch.
 
-    That is the one in which it is nearest to `home`, or the first long one. Where a marker is on its bone also depends
-    on the pose, so a shift counts only if it shows from the end of one stretch to the beginning of the next as well,
-    with the marker itself and without it.
+    The reference is the stretch in which it is nearest to `home`, or the first long one. A marker's position on its
+    bone also depends on the pose, so a shift counts only if it also shows between the end of one stretch and the
+    beginning of the next, in poses solved with the marker and without it.
 
     Args:
         figure: With a site for each marker.
         names: (M,) Of the markers.
-        marker: Which of them.
+        marker: Index of the marker.
         stays: (first frame, end) of its stretches, at least one.
         look: Returns places (F, M, 3) [m] and poses (F, n) of frames (F,).
-        home: (3,) [m] Where the actor has it on its bone, if known.
+        home: (3,) [m] Its position on its bone according to the actor, if known.
         limits: Whether joint limits hold.
         fps: Frames per second.
     """
@@ -564,11 +565,11 @@ def examine(
     if not (np.linalg.norm(tracked, axis=-1) > 0.5 * ELSEWHERE).any():
         return []
     every = list(range(len(names)))
-    by_all = steps(frames, place_by(every, figure, names, marker, poses, places, limits))
+    by_all = steps(frames, place_from(every, figure, names, marker, poses, places, limits))
     frames = np.unique(np.concatenate([*inner, *first, *last]))
     places, poses = look(frames)
     others = [k for k in every if k != marker]
-    free = place_by(others, figure, names, marker, poses, places, limits)
+    free = place_from(others, figure, names, marker, poses, places, limits)
     usual, by_others = middles(frames, free, inner), steps(frames, free)
     lengths = np.array([b - a for a, b in stays])
     first_long = int(np.argmax(2 * lengths >= lengths.max()))
@@ -580,6 +581,6 @@ def examine(
 
 
 def suspect(errors: np.ndarray) -> bool:
-    """Return whether a marker with errors (T,) [m], NaN where it was left out, may be elsewhere on its bone."""
+    """Return whether a marker with errors (T,) [m], NaN where it was left out, may be displaced on its bone."""
     seen = errors[np.isfinite(errors)]
     return not seen.size or seen.mean() > SUSPECT

@@ -384,9 +384,9 @@ def take_page(take: Any, path: str | PathLike[str]) -> None:
             "frames",
             f"{report.frames} at {motion.fps:g} Hz ({seconds:.1f} s){', stopped early' if report.stopped else ''}",
         ),
-        ("tracked", f"in {report.seconds:.2f} s, {report.frames / max(report.seconds, 1e-9):.0f} frames a second"),
+        ("tracked", f"in {report.seconds:.2f} s, {report.frames / max(report.seconds, 1e-9):.0f} frames/s"),
         ("marker error", millimetres(take.errors)),
-        ("frames that are", ", ".join(f"{name}: {count}" for name, count in statuses)),
+        ("status of frames", ", ".join(f"{name}: {count}" for name, count in statuses)),
         ("markers without a site", ", ".join(report.unmatched) or "none"),
     ]
     calibration = motion.skeleton.info.get("calibration")
@@ -427,7 +427,7 @@ def take_page(take: Any, path: str | PathLike[str]) -> None:
         ),
         ("Limits touched", table([(name, f"{share:.1%} of the frames") for share, name in limits[:30]]) or "none"),
         (
-            "Out of place and left out",
+            "Outliers",
             table([(m, a, b - 1) for m, a, b in report.outliers[:200]], ("marker", "from", "to frame")),
         ),
         ("Gaps", table([(m, a, b - 1) for m, a, b in report.gaps[:200]], ("marker", "from", "to frame"))),
@@ -487,7 +487,7 @@ def _likeness(result: Any) -> list[tuple[str, str]]:
         ("Source (left) and result", player(result, None, (), (result.source, result.scale))),
         ("Quality", table([(name, f"{value:.4g}") for name, value in quality.items()])),
         ("Bones off", table(bones, ("bone", "mean [°]", "worst [°]", "limit"))),
-        ("Bones off over time", curves(lines, seconds=result.duration, unit="°")),
+        ("Errors of bone directions over time", curves(lines, seconds=result.duration, unit="°")),
     ]
 
 

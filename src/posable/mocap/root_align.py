@@ -33,10 +33,10 @@ def with_free_root(skeleton: Skeleton) -> Skeleton:
     return skeleton.replace(joints=[root, Joint(name, Free("zyx"), parent=WORLD), *hung])  # the world itself stays
 
 
-def words_of_loosening(figure: Skeleton) -> str:
+def free_root_note(figure: Skeleton) -> str:
     """Return a warning about a figure that was given a free root because its markers move as a whole."""
     name = figure.free_root
-    return f"{name} moves freely: the figure is fixed to the world, and the markers are not where that lets it go"
+    return f"{name} moves freely: the figure is fixed to the world and could not follow the markers otherwise"
 
 
 def best_turn(

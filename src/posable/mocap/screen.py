@@ -41,35 +41,35 @@ from posable.mocap.recognise import (
     LIMB_ROOTS,
     BodyAxes,
     Displaced,
-    exchanged_sides,
     mislabelled,
+    mislabelled_note,
     pairs_on_feet,
     sided_pairs,
-    words_of_mislabelled,
+    swapped_sides,
 )
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
 
 CHUNK = 1 << 14  # frames
-JUMP = 0.03  # [m]: a step this much longer than its neighbours is a jump,
-NOISE = 9.0  # if it is also so many standard deviations of the marker's noise
+JUMP = 0.03  # [m] a step that is longer than its neighbours by this is a jump
+NOISE = 9.0  # a jump also exceeds this many standard deviations of the marker's noise
 NOISY = 0.003  # [m] standard deviation of the markers' noise from which it is reported
 SLOW = 25.0  # [1/s]: at lower rates, motion looks like noise
-ACCELERATION = 100.0  # [m/s^2] that a marker may have beside it
+ACCELERATION = 100.0  # [m/s^2] largest acceleration of a marker next to a jump
 NEAR = 0.15  # [m]: labels usually closer than this may be swapped without a jump
 SPEED = 4.0  # [m/s]: how fast a marker may move while it is not seen
 FORGET = 0.5  # [s]: after a longer gap a marker may be anywhere
 TRUST = 0.1  # [s]: a label that stays where it jumped for this long is accepted again
 WINDOW = 9  # frames around a step that show how long steps are there
 UNSTEADY = 0.5  # fraction by which a marker's speed may change between frames
-SHORT = 3  # frames: a label that jumps within so many of the start was wrong before
+SHORT = 3  # frames at the start within which a label that jumps was wrong before the jump
 REVERSED = -0.5  # cosine of the change of direction between frames below which two labels are clearly swapped
 MOST = 0.5  # fraction of the visible markers that jump in one frame if the whole body does
-BODY_JUMP = 0.008  # [m] by which the whole body jumps where a take is cut,
-BODY_ACCELERATION = 50.0  # [m/s^2] beyond what its acceleration may change within a frame
-FOREIGN = 3  # frames for which a marker may be without a label and still be found under another
+BODY_JUMP = 0.008  # [m] smallest jump of the whole body that counts as a cut
+BODY_ACCELERATION = 50.0  # [m/s^2] by which its acceleration may change within a frame
+FOREIGN = 3  # frames without a label after which a marker may still be found under another label
 OWN = 0.3  # of a jump: bonus for a marker that keeps its label
-FEW_SAMPLES = 100  # frames that show whether labels are an actor's
+FEW_SAMPLES = 100  # frames used to decide whether labels are an actor's
 LONG_SWAP = 0.1  # fraction of swapped frames above which it is unclear which labels are correct
 
 
@@ -103,18 +103,16 @@ class Screening:
         out = []
         if self.sides:
             whole = "in all markers" if len(self.sides) > 20 else f"in {', '.join(self.sides)}"
-            whole += ": exchanged back; check the labels of the file"
-            out.append(f"left and right are exchanged {whole}, and that none of its axes is mirrored")
+            whole += ": swapped back; check the labels of the file"
+            out.append(f"left and right are swapped {whole}, and that none of its axes is mirrored")
         if self.swaps:
-            out.append(f"labels swapped: {_some_swaps(self.swaps)}; exchanged back")
+            out.append(f"labels swapped: {_some_swaps(self.swaps)}; swapped back")
         out += self.unseen
         if self.jumps:
             most = sorted(self.jumps.items(), key=lambda item: -item[1])
             shown = ", ".join(f"{name} in {count} frames" for name, count in most[:SHOWN])
             more = f" and {len(most) - SHOWN} more markers" if len(most) > SHOWN else ""
-            out.append(
-                f"{sum(self.jumps.values())} samples jump away from their marker's path: {shown}{more}; left out"
-            )
+            out.append(f"{sum(self.jumps.values())} samples jump away from their marker's path: {shown}{more}; ignored")
         return tuple(out)
 
     def read(self, positions: np.ndarray, start: int, end: int) -> np.ndarray:
@@ -133,7 +131,7 @@ class Screening:
 
 
 def _some_swaps(swaps: tuple[tuple[str, str, int, int], ...]) -> str:
-    """Return which labels were exchanged in which frames, those of the same frames together."""
+    """Return which labels were swapped in which frames, those of the same frames together."""
     spans: dict[tuple[int, int], list[str]] = {}
     for a, b, start, end in swaps:
         spans.setdefault((start, end), []).append(f"{a} with {b}")
@@ -182,8 +180,8 @@ def _screened(names: list[str], positions: np.ndarray, fps: float) -> Screening:
     rows = np.unique(np.linspace(0, max(total - 1, 0), min(SAMPLES, total)).astype(int))
     sample = Screening(columns, {}, (), ()).pick(positions, rows)
     order = np.arange(len(names))
-    exchanged = exchanged_sides(names, sample)
-    for a, b in exchanged:
+    swapped = swapped_sides(names, sample)
+    for a, b in swapped:
         order[[a, b]] = order[[b, a]]
     body = BodyAxes({name.upper(): k for k, name in enumerate(names)}, sample[:, order])
     decided = pairs_on_feet(names, sample[:, order]) | body.fronts()
@@ -191,8 +189,8 @@ def _screened(names: list[str], positions: np.ndarray, fps: float) -> Screening:
     for a, b in crossed:
         order[[a, b]] = order[[b, a]]
     traded = {frozenset(swap[:2]) for swap in swaps}
-    sides = [pair for pair in exchanged if frozenset(pair) not in traded]  # for the whole take
-    if exchanged or crossed:
+    sides = [pair for pair in swapped if frozenset(pair) not in traded]  # for the whole take
+    if swapped or crossed:
         plain = order.astype(np.int16)
         columns = np.broadcast_to(plain, (total, len(names))) if columns is None else columns[:, order]
         swaps = _swaps_in(columns, sides)
@@ -219,14 +217,14 @@ def _cut(cuts: Sequence[int]) -> list[str]:
         return []
     at = f"frame{'s' if len(cuts) > 1 else ''} {', '.join(str(frame) for frame in cuts[:SHOWN])}"
     more = f" and {len(cuts) - SHOWN} more" if len(cuts) > SHOWN else ""
-    why = "frames are missing before, takes were joined, or the volume was calibrated anew"
-    return [f"all markers jump at {at}{more}: {why}; track the parts"]
+    why = "frames are missing, takes were joined, or the volume was recalibrated"
+    return [f"all markers jump at {at}{more}: {why}; track the parts separately"]
 
 
 def _together(names: list[str], believed: Mapping[int, Sequence[tuple[int, int]]]) -> list[str]:
-    """Return what to say of labels {column: times} that jump in one frame and stay there: none tells the right place.
+    """Return findings on labels {column: times} that jump in one frame and stay there, with no marker to judge them by.
 
-    A marker that jumps alone is judged by those beside it, see recognise.py.
+    A marker that jumps alone is judged by its neighbours (recognise.py).
     """
     at: dict[int, list[str]] = {}
     for m, spans in believed.items():
@@ -280,12 +278,12 @@ def _repeated(labels: Sequence[str]) -> list[str]:
         return []
     if len(subjects) > 1:
         shown = ", ".join(subject or "no name" for subject in subjects)
-        return [f"markers of {len(subjects)} subjects ({shown}): the first is used; markers.select takes another"]
-    return [f"labels that are there more than once ({', '.join(list(again)[:SHOWN])}): the first is used"]
+        return [f"markers of {len(subjects)} subjects ({shown}): the first is used; markers.select selects another"]
+    return [f"duplicate labels ({', '.join(list(again)[:SHOWN])}): the first of each is used"]
 
 
 def _own(gone: Unseen, total: int) -> np.ndarray | None:
-    """Return columns (T, M) of labels that are all right, -1 where no camera saw them; None where all were seen."""
+    """Return columns (T, M) for correct labels, -1 where no camera saw them; None if all were seen."""
     if gone.mask is None:
         return None
     return np.where(gone.mask, -1, np.arange(gone.mask.shape[1])).astype(np.int16)
@@ -328,10 +326,10 @@ def _follow(positions: np.ndarray, fps: float, names: list[str]):
     lost = (seen & ~used).sum(axis=0)
     jumps = {int(m): int(lost[m]) for m in np.flatnonzero(lost)}
     swaps = _swaps_in(renamed)
-    exchanged = _other_side(positions, names, renamed, swaps)
-    for a, b in exchanged:
+    swapped = _other_side(positions, names, renamed, swaps)
+    for a, b in swapped:
         renamed[:, [a, b]] = renamed[:, [b, a]]
-    swaps = tuple(_swaps_in(renamed) if exchanged else swaps)
+    swaps = tuple(_swaps_in(renamed) if swapped else swaps)
     return renamed, jumps, swaps, tuple(cuts), {m: tuple(spans) for m, spans in follower.believed.items()}
 
 
@@ -361,7 +359,7 @@ def _cuts(positions: np.ndarray, breaks: np.ndarray, fps: float, noise: float) -
 def _body_jumps(positions: np.ndarray, fps: float, noise: float) -> np.ndarray:
     """Return (T,) bool: frames at which most markers of positions (T, M, 3) [m] make a step that fits none beside it.
 
-    Bodies land and turn within a frame, but their speed before and after differs from that of such a step by far less.
+    Bodies land and turn within a frame, but their velocity before and after differs far less from that of the step.
     """
     usual = np.zeros(len(positions))
     least = BODY_JUMP + BODY_ACCELERATION / fps**2 + NOISE * noise
@@ -383,7 +381,7 @@ def _body_jumps(positions: np.ndarray, fps: float, noise: float) -> np.ndarray:
 def _swaps_in(columns: np.ndarray, sides: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int, int, int]]:
     """Return (marker, label that carries it, first frame, end) of labels (T, M); of a swapped pair, only the first.
 
-    sides: pairs that are exchanged in the whole take, which are not swaps.
+    sides: pairs that are swapped in the whole take, which are not swaps.
     """
     out = []
     own = np.arange(columns.shape[1])
@@ -398,9 +396,9 @@ def _swaps_in(columns: np.ndarray, sides: Sequence[tuple[int, int]] = ()) -> lis
 
 
 def _other_side(positions: np.ndarray, names: list[str], columns: np.ndarray, swaps) -> list[tuple[int, int]]:
-    """Return the swapped pairs of left and right that were exchanged back the wrong way: each is on the other's side.
+    """Return the pairs of left and right that were swapped back the wrong way: each is on the other side.
 
-    A swap that lasts for most of the take looks like one of the rest of it.
+    A swap that lasts for most of the take looks like a swap of the remaining frames.
     """
     traded = {(min(a, b), max(a, b)) for a, b, _, _ in swaps}
     pairs = {pair: part for pair, part in sided_pairs(names).items() if tuple(sorted(pair)) in traded}
@@ -417,7 +415,7 @@ def _other_side(positions: np.ndarray, names: list[str], columns: np.ndarray, sw
 
 
 def _near_pairs(positions: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """Return pairs (P, 2) of columns that are usually near each other, yet far beyond their noise (M,) [m]."""
+    """Return pairs (P, 2) of columns that are usually near each other, but farther apart than their noise (M,) [m]."""
     rows = np.unique(np.linspace(0, len(positions) - 1, min(FEW_SAMPLES, len(positions))).astype(int))
     sample = positions[rows]
     a, b = np.triu_indices(positions.shape[1], 1)
@@ -435,7 +433,7 @@ def _breaks(positions: np.ndarray, fps: float, jump: np.ndarray, pairs: np.ndarr
         positions: (T, M, 3) [m].
         fps: Frames per second.
         jump: (M,) [m] How much longer than its neighbours a step must be.
-        pairs: (P, 2) Columns of labels that jump as well where the one is seen from the other the other way round.
+        pairs: (P, 2) Columns of labels that also jump where the vector between them reverses.
     """
     total, count = positions.shape[:2]
     breaks, usual = np.zeros((total, count), dtype=bool), np.zeros((total, count), dtype=np.float32)
@@ -478,14 +476,14 @@ def _breaks(positions: np.ndarray, fps: float, jump: np.ndarray, pairs: np.ndarr
 
 
 def _over_gaps(rates: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Return steps (T, M, 3) [m/frame] with those of frames that are not seen (T, M) bool as in the next that is."""
+    """Return steps (T, M, 3) [m/frame]; where a marker is not seen (T, M), the step of the next frame that shows it."""
     rows = np.where(seen, np.arange(len(seen))[:, None], len(seen) - 1)
     after = np.minimum.accumulate(rows[::-1], axis=0)[::-1]
     return np.take_along_axis(rates, after[..., None], axis=0)
 
 
 class _LabelTracker:
-    """Markers followed over the frames in which labels jump; between them every label carries what it carried."""
+    """Follows markers over the frames in which labels jump; in between, every label stays on its marker."""
 
     def __init__(self, positions: np.ndarray, fps: float, jump: np.ndarray, breaks: np.ndarray, steps: np.ndarray):
         self.positions, self.fps, self.jump = positions, fps, jump
@@ -553,7 +551,7 @@ class _LabelTracker:
         return places, gates
 
     def _trim(self, columns: np.ndarray) -> None:
-        """Leave out labels before a jump in the first frames: too few frames show what they were."""
+        """Drop labels before a jump in the first frames: there are too few frames to tell what they were."""
         for m in np.flatnonzero(self.breaks[: SHORT + 1].any(axis=0)):
             at = [t for t in np.flatnonzero(self.breaks[: SHORT + 1, m]) if (t, m) not in self.resolved]
             if at:
@@ -580,7 +578,7 @@ class _LabelTracker:
                             columns[a:b, label] = label
 
     def _believe_again(self, columns: np.ndarray) -> None:
-        """Give a marker its own label where it stays elsewhere for long and carries no other: the fit will judge it."""
+        """Accept a marker's own label again where it stays elsewhere for long; the fit will judge it."""
         least = max(2, round(TRUST * self.fps))
         for m in np.flatnonzero((columns < 0).any(axis=0)):
             for start, end in runs(columns[:, m] < 0):
@@ -595,14 +593,14 @@ class _LabelTracker:
 
 
 def markers_for(verb: str, markers: object) -> Markers:
-    """Return the markers, or raise: `load` gives None for a file without markers."""
+    """Return the markers, or raise an error: `load` returns None for a file without markers."""
     if not isinstance(markers, Markers):
         raise PosableError(f"{verb}: expected Markers, such as load('walk.c3d').markers, got {type(markers).__name__}")
     return markers
 
 
 def motion_for(verb: str, motion: object) -> Motion:
-    """Return the motion, or raise: `load` gives None for a file without motion."""
+    """Return the motion, or raise an error: `load` returns None for a file without motion."""
     if not isinstance(motion, Motion):
         raise PosableError(f"{verb}: expected a Motion, such as load('walk.bvh').motion, got {type(motion).__name__}")
     return motion
@@ -631,7 +629,7 @@ class MarkerSource:
         self._look()
 
     def _look(self) -> None:
-        """Find what is seen of the actor, and when."""
+        """Determine which markers of the actor are seen, and when."""
         seen = self._seen()
         self.never_seen = tuple(name for k, name in enumerate(self.sites) if not seen[:, k].any())
         self.unobserved = UnobservedJoints(self.actor, self.sites, seen)
@@ -640,7 +638,7 @@ class MarkerSource:
         self.stays = [stretches(seen[:, k], jumps.get(site, ()), fps) for k, site in enumerate(self.sites)]
 
     def leave_out(self, displaced: Sequence[Displaced]) -> None:
-        """Leave markers out while they are elsewhere on their bones."""
+        """Leave markers out while they are displaced on their bones."""
         given = self.screening.columns
         columns = np.broadcast_to(np.arange(len(self.markers.names), dtype=np.int16), self.markers.positions.shape[:2])
         columns = np.array(columns if given is None else given)
@@ -658,7 +656,7 @@ class MarkerSource:
         columns = list(self.columns)
         for marker, other in wrong:
             self.columns[other] = columns[marker]
-        return (words_of_mislabelled(self.sites, wrong),) if wrong else ()
+        return (mislabelled_note(self.sites, wrong),) if wrong else ()
 
     def _seen(self) -> np.ndarray:
         """Return (T, M) bool: where the actor's markers are seen."""

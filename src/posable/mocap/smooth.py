@@ -78,11 +78,26 @@ def smooth(
     progress: Progress = None,
     stop: Stop = None,
 ) -> Smoothed:
-    """Return the motion with components faster than `seconds` removed.
+    """Return the motion with components faster than a given time removed.
 
     A zero-phase Butterworth filter (second order, forwards and backwards) removes fast motion. One optimisation over
     all frames then pulls every body to its filtered position and penalises accelerations, within hard limits, and holds
-    standing feet in place (unless contacts=False; or pass the result of `find_contacts`).
+    planted feet in place.
+
+    Args:
+        motion: The motion.
+        seconds: [s] Faster motion is removed.
+        contacts: Whether to hold planted feet in place, or the contacts themselves, from `find_contacts`.
+        limits: Whether joint limits hold.
+        threads: Number of threads; all cores by default.
+        progress: True for a progress bar, or a function progress(done, total).
+        stop: Called between windows; if it returns True, smoothing ends and the finished windows are kept.
+
+    Returns:
+        The smoothed motion, with its source.
+
+    Raises:
+        PosableError: `motion` is not a Motion, or `seconds` is not positive.
     """
     seconds = _period(seconds)
     if len(motion_for("smooth", motion)) < 3 or not motion.skeleton.size:

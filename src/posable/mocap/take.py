@@ -131,15 +131,15 @@ def uncertainty_of(
 
 # --- Take and report ---
 
-OK, REPAIRED, FAILED, BLIND = 0, 1, 2, 3  # what became of a frame
-MEASURED = 400  # frames from which the usual distance of two markers is taken
-LOOKED_AT = 40  # frames from which the report says how well the markers determine the pose
+OK, REPAIRED, FAILED, BLIND = 0, 1, 2, 3  # status of a frame
+MEASURED = 400  # frames from which the usual distance of two markers is measured
+LOOKED_AT = 40  # frames in which the report evaluates how well the markers determine the pose
 STATUS_NAMES = ("ok", "repaired", "failed", "blind")
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What happened in a take; print it, or write it with `report.save("report.html")`.
+    """The report of a tracked take; print it, or write it with `report.save("report.html")`.
 
     Attributes:
         seconds: time that tracking took.
@@ -152,7 +152,7 @@ class Report:
         stopped: whether the take was cut short.
         repairs: what was wrong with the markers and was repaired or left out.
         notes: what was assumed.
-        findings: reasons to look at the take; `verdict` has them in one line, `ok` is true without any.
+        findings: reasons to check the take; `verdict` lists them in one line, `ok` is true if there are none.
         unmarked: parts of the body without any marker, which are not tracked.
     """
 
@@ -172,7 +172,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether the take is plausible: every frame solved, and nothing about the actor or the motion is unlikely."""
+        """Whether the take is plausible: every frame is solved, and actor and motion are plausible."""
         return not self.findings and not self.stopped
 
     @property
@@ -192,12 +192,12 @@ class Report:
 
     @property
     def status_names(self) -> tuple[str, ...]:
-        """What the numbers in `statuses` mean."""
+        """Names of the values in `statuses`."""
         return STATUS_NAMES
 
     @property
     def frames(self) -> int:
-        """How many frames there are."""
+        """Number of frames."""
         return len(self.statuses)
 
     @property
@@ -206,7 +206,7 @@ class Report:
         return float(np.nanmean(self.take.errors)) if np.isfinite(self.take.errors).any() else float("nan")
 
     def count(self, status: int) -> int:
-        """Return how many frames have a status."""
+        """Return the number of frames with a status."""
         return int((self.statuses == status).sum())
 
     def worst_frames(self, count: int = 5) -> list[int]:
@@ -235,7 +235,7 @@ class Report:
         lines = [
             self.verdict,
             *([f"  repaired: {'; '.join(self.repairs)}"] if self.repairs else []),
-            f"{self.frames} frames in {self.seconds:.2f} s ({rate:.0f} a second)"
+            f"{self.frames} frames in {self.seconds:.2f} s ({rate:.0f} frames/s)"
             f"{', stopped early' if self.stopped else ''}: {counts}",
             f"  marker error: mean {self.mean * 1e3:.1f} mm, {spread}",
             "  worst markers: " + ", ".join(f"{name} {error * 1e3:.1f} mm" for name, error in worst),
@@ -248,7 +248,9 @@ class Report:
             lines.append(f"  no site for: {', '.join(self.unmatched)}")
         touched = sorted(((share, name) for name, share in self.limits.items() if share > 0.05), reverse=True)[:5]
         if touched:
-            lines.append("  at their limits: " + ", ".join(f"{name} {share:.0%}" for share, name in touched))
+            lines.append(
+                "  at a joint limit, fraction of frames: " + ", ".join(f"{name} {share:.0%}" for share, name in touched)
+            )
         lines += [f"  {line}" for line in why_markers_are_off(self.take.motion, self.take.names, self.take.errors)]
         lines.append(f"  {self.certainty()}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
@@ -261,7 +263,7 @@ class Report:
         return str(uncertainty_of(take.motion, take.names, take.errors, most=LOOKED_AT))
 
     def save(self, path: Any) -> None:
-        """Write the report as one HTML file that needs no other."""
+        """Write the report as a self-contained HTML file."""
         from posable.mocap.report import take_page
 
         take_page(self.take, path)
@@ -282,7 +284,7 @@ class Take:
 
     @cached_property
     def uncertainty(self) -> Uncertainty:
-        """How far each degree of freedom may be off in each frame, from the noise of the markers."""
+        """Uncertainty of each degree of freedom in each frame, from the noise of the markers."""
         return uncertainty_of(self.motion, self.names, self.errors)
 
 
@@ -378,4 +380,4 @@ def _left_out(source: MarkerSource, outliers: list[tuple[str, int, int]], status
     shown = ", ".join(f"{name} in {count} frames" for name, count in most[:SHOWN])
     more = f" and {len(most) - SHOWN} more markers" if len(most) > SHOWN else ""
     again = int((statuses == REPAIRED).sum())
-    return [f"out of place and left out: {shown}{more}"] * bool(most) + [f"{again} frames solved again"] * bool(again)
+    return [f"outliers ignored: {shown}{more}"] * bool(most) + [f"{again} frames solved again"] * bool(again)

@@ -14,14 +14,14 @@ from posable.goals import Position
 from posable.mocap.frame_solver import ENERGY, SEEN, FrameOptions, FrameSolver, marker_frame_solver
 from posable.mocap.gaps import CATCH_UP, LONG, blend_weight, bridge, frame_errors, runs, short_gap, thresholds
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
-from posable.mocap.recognise import Displaced, examine, suspect
+from posable.mocap.recognise import Displaced, find_displaced, suspect
 from posable.mocap.root_align import (
     ASTRAY,
     LOOSENED,
     best_turn,
+    free_root_note,
     move_figure,
     with_free_root,
-    words_of_loosening,
 )
 from posable.mocap.screen import MarkerSource, markers_for
 from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, Take, report_of
@@ -40,9 +40,9 @@ PULL = 2e-2  # [m^2/rad^2] towards the prediction, for degrees of freedom withou
 WEAK_PULL = 2e-4  # the same between keyframes
 MAX_DEVIATION = 0.1  # [rad, m] deviation from the prediction at FAST frames per second; scales as an acceleration
 FAST = 120.0  # frames per second
-LOST = 0.06  # [m] mean error above which a frame counts as failed,
-LOST_TIMES = 4.0  # if it is also this many times the usual error of the take,
-LOST_SURELY = 0.2  # [m] or above this in any case
+LOST = 0.06  # [m] mean error above which a frame counts as failed, if it also exceeds
+LOST_TIMES = 4.0  # this many times the usual error of the take
+LOST_SURELY = 0.2  # [m] mean error above which a frame has failed in any case
 BRIDGE = 0.02  # [m] by which a bridge may increase the error of a frame
 CONTINUOUS = 1.25  # ratio of squared errors up to which a piece continues from the one before
 FEW = 3  # markers that a frame needs
@@ -94,19 +94,19 @@ def track(
     progress: Progress = None,
     stop: Stop = None,
 ) -> Take | CameraTake:
-    """Return the motion of an actor that follows markers, or of a person whom calibrated cameras see.
+    """Track an actor's motion from markers, or a person's motion from calibrated cameras.
 
     Markers are matched to the actor's sites by name. Outliers are listed and rejected. A failed frame is solved again
     from its neighbours and from known poses, or marked as failed; tracking continues. A figure with a fixed root gets a
     free root, with a warning, if that halves the error.
 
-    `track(keypoints)` needs no figure: 2D keypoints of several cameras are triangulated, and give a skeleton of their
-    own and its motion (`CameraTake`). With an actor, they are the markers of the sites that have their names.
+    `track(keypoints)` needs no figure: 2D keypoints of several cameras are triangulated and turned into a skeleton and
+    its motion (`CameraTake`). With an actor, keypoints are markers for the sites of the same names.
 
     Args:
         actor: The figure, from `calibrate`; or `Keypoints`, alone.
         markers: The take: `Markers`, or `Keypoints`.
-        smooth: [s] Smooth the motion afterwards, as `smooth` does; 0: not.
+        smooth: [s] Smooth the motion afterwards, as `smooth` does; 0: no smoothing.
         solver: Any solver by name; "newton" runs in compiled code over whole pieces.
         limits: Whether joint limits hold.
         start: (n,) [rad, m] The first pose, if known.
@@ -115,7 +115,7 @@ def track(
             continuity again on the CPU.
         threads: Number of threads; None: all cores. The result does not depend on it.
         progress: True for a progress bar, or a function progress(done, total).
-        stop: Called between pieces; if it returns True, tracking ends and what is done is kept.
+        stop: Called between chunks; if it returns True, tracking ends and the finished chunks are kept.
 
     Returns:
         The take: `.motion`, `.errors` (T, M) [m] and `.report`.
@@ -159,7 +159,7 @@ def _track_markers(
         loose = with_free_root(actor)
         again = _tracked(loose, source, solver, limits, None, robust, threads, progress, stop, device)
         if len(again[0]) == len(poses) and _mean(again[1]) < LOOSENED * _mean(errors):
-            actor, (poses, errors, statuses), notes = loose, again, (*notes, words_of_loosening(loose))
+            actor, (poses, errors, statuses), notes = loose, again, (*notes, free_root_note(loose))
             warnings.warn(f"track: {notes[-1]}", PosableWarning, stacklevel=3)
     if len(poses) < len(markers):
         markers = Markers(markers.names, markers.positions[: len(poses)], markers.fps, markers.up, markers.unit)
@@ -189,7 +189,7 @@ def _mean(errors: np.ndarray) -> float:
 
 
 def _find_displaced(source: MarkerSource, poses: np.ndarray, errors: np.ndarray, limits: bool) -> list[Displaced]:
-    """Return the stretches of a take in which markers are elsewhere on their bones than the actor has them.
+    """Return the stretches of a take in which markers are displaced on their bones, compared with the actor.
 
     Args:
         source: The markers of the take.
@@ -207,7 +207,7 @@ def _find_displaced(source: MarkerSource, poses: np.ndarray, errors: np.ndarray,
     for k, (site, stays) in enumerate(zip(source.sites, source.stays, strict=True)):
         if len(stays) > 1 and suspect(errors[:, k]):
             fps = source.markers.fps
-            out += examine(actor, source.sites, k, stays, look, homes[site], limits=limits, fps=fps)
+            out += find_displaced(actor, source.sites, k, stays, look, homes[site], limits=limits, fps=fps)
     return out
 
 

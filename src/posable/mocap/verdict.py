@@ -18,46 +18,48 @@ from posable.model.skeleton import Skeleton
 
 SHORTEST, TALLEST = 0.85, 2.30  # [m]: stature of a person, children of two years and more
 USUAL_STATURE = 1.70  # [m]
-FIGURES = (0.9, 2.6)  # [m]: stature of a figure that stands for a person
+FIGURES = (0.9, 2.6)  # [m]: stature of a human figure
 BONE = 0.20  # fraction of its length by which a bone may differ from the scaled figure's
 SIDES = 0.12  # fraction by which a bone may differ from that of the other side
 LYING = 0.9  # fraction of the frames in which a lying body suggests a wrong up axis
 FLOOR = (-0.15, 0.35)  # [m]: where the lowest feet of a take may be
-STANDS = 0.01  # [m] by which the heights of a standing foot differ on a level floor,
-TILTS = 0.05  # rise per metre of a floor that is not: expected beforehand
-RISES = 0.025  # [m] by which a floor must rise under the feet to be reported,
-CERTAIN = 4.0  # if that is so many standard deviations
-FEET_RATE = 30.0  # [1/s] at which the feet are looked at
-SLOW, RESTS = 0.3, 3  # [m/s], frames at that rate: a foot that is slower for so long stands,
-RAISED = 0.15  # [m] unless it is so far above the other
+STANDS = 0.01  # [m] expected spread of the heights of a planted foot on a level floor
+TILTS = 0.05  # prior spread of the slope of a floor
+RISES = 0.025  # [m] least rise of a floor under the feet that is reported
+CERTAIN = 4.0  # standard deviations that the slope must exceed to be reported
+FEET_RATE = 30.0  # [1/s] rate at which the feet are sampled
+SLOW, RESTS = 0.3, 3  # [m/s], frames at that rate: a foot that is slower for that long stands
+RAISED = 0.15  # [m] height above the other foot at which it does not stand
 PART = 4096  # frames processed at a time
 FASTEST = 12.0  # [m/s] of the root
-HIDDEN = 0.5  # of the frames between its first and its last: a marker that is hidden in more is reported
+HIDDEN = 0.5  # fraction of the frames between its first and last in which a marker may be hidden
 SPINNING = 60.0  # [rad/s] of a joint
-RUSHED = 0.05  # part of the frames that move too fast from which on the rate is in doubt
-PINNED = 0.9  # part of the frames at a joint limit
+RUSHED = 0.05  # fraction of frames that move too fast above which the frame rate is doubted
+PINNED = 0.9  # fraction of the frames at a joint limit
 GUESSED = 0.25  # [s]: longer gaps are reported
-SLIDES = 0.04  # [m] by which the distance of two markers on one bone may change for so long,
-SLIDES_ACROSS = 0.08  # and that of a marker beside a joint to those on the bone below
-MISSED = 0.013  # [m]: mean marker error of a figure that does not fit, or of noise; clean takes have 3 to 9 mm
-CONTRADICTED = 0.03  # [m]: mean error of the markers on one bone from which it is reported,
-CONTRADICTED_TIMES = 2.5  # if it is also so many times their usual one,
-CONTRADICTED_FOR = 0.4  # [s] for so long
+SLIDES = 0.04  # [m] by which the distance of two markers on one bone may change for that long
+SLIDES_ACROSS = 0.08  # [m] the same for a marker beside a joint and one on the bone below
+MISSED = (
+    0.013  # [m] mean marker error above which the figure does not fit or markers are noisy; clean takes have 3 to 9 mm
+)
+CONTRADICTED = 0.03  # [m] mean error of the markers on one bone that is reported
+CONTRADICTED_TIMES = 2.5  # times their usual error that it must exceed
+CONTRADICTED_FOR = 0.4  # [s] for which it must last
 STILL = "the actor hardly moves, and joint centres may be 2 cm off: calibrate on a take in which every joint moves"
-RECOGNISED = 0.8  # part of the markers without labels that must be recognised
+RECOGNISED = 0.8  # fraction of the markers without labels that must be recognised
 SAMPLES = 400  # frames
 JOINTS_AT_MOST = 5  # named in one reason
 
 
 class Finding(NamedTuple):
-    """One reason to look at a take: in words, and the frames concerned (empty: all of them)."""
+    """A reason to check a take: in words, and the frames concerned (empty: all)."""
 
     text: str
     frames: tuple[tuple[int, int], ...] = ()
 
 
 def plan_of(figure: Skeleton) -> BodyPlan | None:
-    """Return the body plan of a figure that stands for a person, or None."""
+    """Return the body plan of a human figure, or None."""
     try:
         return body_plan(figure)
     except PosableError:
@@ -65,7 +67,7 @@ def plan_of(figure: Skeleton) -> BodyPlan | None:
 
 
 def stature(plan: BodyPlan) -> float:
-    """Return the stature [m] of a figure by the length of its legs."""
+    """Return the stature [m] of a figure, estimated from the length of its legs."""
     return plan.leg / LEG_OF_STATURE
 
 
@@ -91,7 +93,7 @@ def implausible_size(take: Any) -> str:
 
 
 def unit_hint(tall: float, unit: float) -> str:
-    """Return which unit of the file would make an actor of `tall` [m], at `unit` [m], a person."""
+    """Return the file unit that would make an actor of stature `tall` [m], read with `unit` [m], a person."""
     options = {name: tall * metres / unit for name, metres in LENGTH_UNITS.items()}
     best = min(options, key=lambda name: abs(np.log(options[name] / USUAL_STATURE)))
     if SHORTEST < options[best] < TALLEST:
@@ -116,15 +118,15 @@ def lies(actor: Skeleton, poses: np.ndarray, markers: Markers) -> str:
 
 
 def unrecognised(calibration: Any) -> str:
-    """Return a finding on markers without labels that are not where those of a known set are."""
+    """Return a finding on markers without labels that match no known set."""
     if calibration.recognised >= RECOGNISED:
         return ""
-    share = f"only {calibration.recognised:.0%} of the markers without labels were recognised for certain"
-    return f"{share}, joints may be 10 cm off: label them, or give attachments= (--attach MARKER=JOINT)"
+    share = f"only {calibration.recognised:.0%} of the markers without labels were recognised with confidence"
+    return f"{share}; joints may be 10 cm off: label them, or give attachments= (--attach MARKER=JOINT)"
 
 
 def findings(take: Any, statuses: np.ndarray, failed: int, blind: int) -> list[Finding]:
-    """Return the reasons to look at a take, the gravest first."""
+    """Return the reasons to check a take, the most serious first."""
     out = [finding for finding in _whole(take) if finding.text]
     return out + [finding for finding in _frames(take, statuses, failed, blind) if finding.text]
 
@@ -146,7 +148,9 @@ def _whole(take: Any) -> Iterator[Finding]:
     seen = take.errors[np.isfinite(take.errors)]
     if seen.size and seen.mean() > MISSED:
         missed = f"markers are missed by {seen.mean() * 1e3:.0f} mm on average"
-        yield Finding(f"{missed}: they are noisy, or the figure is not theirs; joints may be off by centimetres")
+        yield Finding(
+            f"{missed}: they are noisy, or the figure does not fit the actor; joints may be off by centimetres"
+        )
     yield Finding(_floor(actor, motion.poses))
     yield Finding(_tilt(motion, markers.up))
     yield Finding(_hidden(take))
@@ -207,16 +211,16 @@ def _tilt(motion: Motion, file_up: str | None) -> str:
     uphill = slope @ across @ (np.eye(3) if turn is None else turn)
     axis = int(np.argmax(np.abs(uphill)))
     end = f"{'-+'[int(uphill[axis] > 0.0)]}{'xyz'[axis]}"
-    where = f"{1e3 * steep * extent:.0f} mm higher at the {end} end of {extent:.1f} m"
+    where = f"{1e3 * steep * extent:.0f} mm higher at the {end} end, over {extent:.1f} m"
     angle = f"{np.degrees(np.arctan(steep)):.1f}°"
-    return f"feet stand {where}: unless the floor slopes, level the volume, or turn the markers back by {angle}"
+    return f"feet stand {where}: unless the floor slopes, level the volume or rotate the markers by {angle}"
 
 
 def _slope(points: np.ndarray, flat: np.ndarray, heights: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the slope (2,) of a floor, and its standard deviation in that direction.
 
-    Heights are regressed on places, with a mean for each point of the feet and a prior for the slope. Cauchy's weights,
-    because a foot may also rest on something.
+    Heights are regressed on horizontal positions, with a mean for each point of the feet and a prior for the slope,
+    using Cauchy weights because a foot may also rest on an object.
 
     Args:
         points: (S,) Which point of the feet stands.
@@ -238,7 +242,7 @@ def _slope(points: np.ndarray, flat: np.ndarray, heights: np.ndarray) -> tuple[n
 
 
 def _hidden(take: Any) -> str:
-    """Return a finding on markers that are hidden for most of the time, now and again."""
+    """Return a finding on markers that are hidden most of the time."""
     seen, found = np.isfinite(take.markers.positions[..., 0]), {}
     names = [base_name(name) for name in take.markers.names]
     for name in take.names:
@@ -248,7 +252,7 @@ def _hidden(take: Any) -> str:
     often = [f"{name} in {share:.0%}" for name, share in sorted(found.items(), key=lambda i: -i[1]) if share > HIDDEN]
     if not often:
         return ""
-    return f"hidden most of the time: {_some(often)} of the frames; joints there may be off: reconstruct or fill them"
+    return f"hidden most of the time: {_some(often)} of the frames; joints there may be off: fill the gaps"
 
 
 def _at_limits(actor: Skeleton, poses: np.ndarray) -> list[tuple[str, float]]:
@@ -269,7 +273,7 @@ def _frames(take: Any, statuses: np.ndarray, failed: int, blind: int) -> Iterato
     if gaps:
         longest = max(b - a for a, b in gaps) / motion.fps
         text = f"{len(gaps)} gap{'s' if len(gaps) > 1 else ''} without markers, the longest {longest:.2f} s"
-        yield Finding(f"{text}: the poses there are a guess", tuple(gaps))
+        yield Finding(f"{text}: the poses there are guesses", tuple(gaps))
     yield _missed(take)
     fast = _too_fast(motion)
     if fast.any():
@@ -280,7 +284,7 @@ def _frames(take: Any, statuses: np.ndarray, failed: int, blind: int) -> Iterato
 
 
 def _missed(take: Any) -> Finding:
-    """Return findings on bones whose markers are far off for long: they contradict each other."""
+    """Return a finding on bones whose markers are far off for a long time: they contradict each other."""
     motion = take.motion
     bone = {site.name: site.joint for site in motion.skeleton.sites}
     columns: dict[str, list[int]] = {}
@@ -321,7 +325,7 @@ def guessed_joints(joints: Mapping[str, Sequence[tuple[int, int]]], blind: np.nd
         return []
     frames = sorted({span for spans in lost.values() for span in spans})
     longest = max(b - a for a, b in frames) / fps
-    text = f"too few markers at {_some(list(lost))} for up to {longest:.2f} s: their poses in this gap are a guess"
+    text = f"too few markers at {_some(list(lost))} for up to {longest:.2f} s: their poses there are guesses"
     return [Finding(text, tuple(frames))]
 
 
@@ -351,7 +355,7 @@ def steady_pairs(actor: Skeleton, sites: Sequence[str]) -> dict[tuple[int, int],
 def sliding_markers(
     pairs: Sequence[tuple[str, str]], changes: np.ndarray, allowed: np.ndarray, fps: float
 ) -> list[Finding]:
-    """Return findings on markers that should keep their distance and do not for long: one of them slides.
+    """Return a finding on markers that should keep their distance but do not for a long time: one of them slides.
 
     Args:
         pairs: (P,) Names of two markers.
@@ -383,7 +387,7 @@ PARTS = {  # parts of the body, and the joints that their markers are on or belo
 
 
 def unmarked_parts(actor: Skeleton, sites: Sequence[str]) -> tuple[str, ...]:
-    """Return the parts of a person's figure that no marker of the take is on."""
+    """Return the parts of a human figure without any marker."""
     plan = plan_of(actor)
     if plan is None:
         return ()
@@ -455,7 +459,11 @@ def why_markers_are_off(motion: Motion, sites: Sequence[str], errors: np.ndarray
     for k in [k for k in order if means[k] > OFF][:MOST]:
         worst = np.flatnonzero(seen[:, k] & (np.nan_to_num(errors[:, k]) >= np.nanquantile(errors[:, k], 0.75)))
         met = limits_met(motion.skeleton, motion.poses[worst], sites[k])
-        why = f"where it is worst {', '.join(met)} is at its limit" if met else "no limit blocks it: check its position"
+        why = (
+            f"where the error is largest, {', '.join(met)} is at its limit"
+            if met
+            else "no limit blocks it: check its position"
+        )
         out.append(f"{sites[k]} is {1e3 * means[k]:.0f} mm off; {why}")
     return out
 

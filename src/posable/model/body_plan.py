@@ -101,6 +101,7 @@ class BodyPlan:
         up: (3,) Unit vector at rest.
         left: (3,) Unit vector at rest.
         forward: (3,) Unit vector at rest.
+        rest: Frames of the figure at rest.
         centers: {role: (3,)} [m] For such hinges, the point at rest that is nearest to all of their axes. The wrist of
             an arm that ends without one is the end of its forearm, carried by the joint of the elbow.
     """
@@ -125,22 +126,48 @@ class BodyPlan:
         return "\n".join(f"{role:12s} {self.roles[role]}" for role in ROLES if role in self.roles)
 
     def place(self, role: str) -> np.ndarray:
-        """Return the position (3,) [m] of a role's joint at rest; for a ball joint made of hinges, where they meet."""
+        """Return the position of a role's joint at rest; for a ball joint made of hinges, where their axes meet.
+
+        Args:
+            role: Name of the role.
+
+        Returns:
+            (3,) [m] in the world.
+        """
         return self.centers[role] if role in self.centers else self.rest.position(self[role])
 
     def point(self, role: str) -> np.ndarray:
-        """Return that position (3,) [m] in the frame of the role's joint."""
+        """Return the same position as `place`, in the frame of the role's joint.
+
+        Args:
+            role: Name of the role.
+
+        Returns:
+            (3,) [m] in the joint's frame.
+        """
         return self.rest.convert(self.place(role), to=self[role])
 
     def position(self, frames: Frames, role: str) -> np.ndarray:
-        """Return where a role is (..., 3) [m] in frames of this figure."""
+        """Return the position of a role's joint in other poses of the figure.
+
+        Args:
+            frames: Frames of this figure.
+            role: Name of the role.
+
+        Returns:
+            (..., 3) [m] in the world.
+        """
         joint = self[role]
         if role not in self.centers:
             return frames.position(joint)
         return frames.position(joint) + frames.rotation_matrix(joint) @ self.point(role)
 
     def first(self, *roles: str) -> str | None:
-        """Return the first of the given roles that this figure has, or None."""
+        """Return the first of the given roles that this figure has, or None.
+
+        Args:
+            *roles: Names of roles.
+        """
         return next((role for role in roles if role in self.roles), None)
 
     @cached_property

@@ -68,7 +68,13 @@ class Camera:
 
     @classmethod
     def from_projection(cls, projection: Any, *, distortion: Any = (), size: Any = None, name: str = "") -> Camera:
-        """Return the camera of a projection matrix (3, 4), P = K [R | t], of any scale.
+        """Return the camera of a projection matrix P = K [R | t], of any scale.
+
+        Args:
+            projection: (3, 4) Projection matrix.
+            distortion: Coefficients, as for `Camera`.
+            size: (width, height) [px] of the image, if known.
+            name: Name in messages and results.
 
         Raises:
             PosableError: The matrix is not that of a camera at a finite position.
@@ -91,21 +97,26 @@ class Camera:
     def look_at(
         cls, position: Any, target: Any, focal: float, size: Any, *, up: Any = (0.0, 0.0, 1.0), name: str = ""
     ) -> Camera:
-        """Return a camera at a position that looks at a target, with its principal point in the middle of the image.
+        """Return a camera that looks at a target, with its principal point in the middle of the image.
 
         Args:
-            position: (3,) [m] in the world.
-            target: (3,) [m] in the world.
+            position: (3,) [m] Position of the camera in the world.
+            target: (3,) [m] Point to look at, in the world.
             focal: [px] Focal length.
-            size: (width, height) [px].
-            up: (3,) The direction that points up in the image.
-            name: The camera's name.
+            size: (width, height) [px] of the image.
+            up: (3,) World direction that points up in the image.
+            name: Name in messages and results.
+
+        Raises:
+            PosableError: The viewing direction is parallel to `up`, or an argument has the wrong shape.
         """
         position = _numbers(position, (3,), "Camera.look_at: position")
         forward = _numbers(target, (3,), "Camera.look_at: target") - position
         right = np.cross(forward, _numbers(up, (3,), "Camera.look_at: up"))
         if np.linalg.norm(right) < 1e-9 * max(np.linalg.norm(forward), 1e-300):
-            raise PosableError("Camera.look_at: expected a view that is not along `up`, got one that is")
+            raise PosableError(
+                "Camera.look_at: expected a viewing direction that is not parallel to `up`, got one that is"
+            )
         rows = np.array([right, np.cross(forward, right), forward])
         turn = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         width, height = _numbers(size, (2,), "Camera.look_at: size")
@@ -125,21 +136,49 @@ class Camera:
         return out | {key: value for key, value in more.items() if value}
 
     def project(self, points: Any) -> Floats:
-        """Return the pixels (..., 2) of points (..., 3) [m] in the world; NaN for points that are not in front."""
+        """Project points of the world into the image.
+
+        Args:
+            points: (..., 3) [m] in the world.
+
+        Returns:
+            (..., 2) [px] pixels; NaN for points that are not in front of the camera.
+        """
         p_camera = np.asarray(points, dtype=float) @ self.turn.T + self.translation
         depth = np.where(p_camera[..., 2:] > 0.0, p_camera[..., 2:], np.nan)
         return self.distort(p_camera[..., :2] / depth) @ self.matrix[:2, :2].T + self.matrix[:2, 2]
 
     def depth(self, points: Any) -> Floats:
-        """Return how far (...) [m] points (..., 3) of the world are in front of the camera; negative behind it."""
+        """Return how far points are in front of the camera.
+
+        Args:
+            points: (..., 3) [m] in the world.
+
+        Returns:
+            (...) [m] depths, negative behind the camera.
+        """
         return (np.asarray(points, dtype=float) @ self.turn.T + self.translation)[..., 2]
 
     def distort(self, flat: Floats) -> Floats:
-        """Return the distorted place (..., 2) of a point (..., 2) of the plane at distance 1."""
+        """Apply lens distortion.
+
+        Args:
+            flat: (..., 2) Points on the plane at distance 1 in front of the camera.
+
+        Returns:
+            (..., 2) Where the lens images them on that plane.
+        """
         return self._distorted(flat)[0] if self.distortion.size else flat
 
     def undistort(self, pixels: Any) -> Floats:
-        """Return where pixels (..., 2) are on the plane at distance 1 [1]; NaN where the model has no such point."""
+        """Convert pixels to undistorted points on the plane at distance 1 in front of the camera.
+
+        Args:
+            pixels: (..., 2) [px].
+
+        Returns:
+            (..., 2) points; NaN where the distortion model cannot be inverted.
+        """
         wanted = (np.asarray(pixels, dtype=float) - self.matrix[:2, 2]) @ np.linalg.inv(self.matrix[:2, :2]).T
         if not self.distortion.size:
             return wanted
@@ -160,16 +199,29 @@ class Camera:
         return np.where(good[..., None], found, np.nan)
 
     def rays(self, pixels: Any) -> Floats:
-        """Return the unit vectors (..., 3), in the world, from the camera through pixels (..., 2)."""
+        """Return the directions of pixels.
+
+        Args:
+            pixels: (..., 2) [px].
+
+        Returns:
+            (..., 3) unit vectors in the world, from the camera through the pixels.
+        """
         flat = self.undistort(pixels)
         ray = np.concatenate([flat, np.ones((*flat.shape[:-1], 1))], axis=-1) @ self.turn
         return ray / np.linalg.norm(ray, axis=-1, keepdims=True)
 
     def sight(self, pixels: Any) -> Floats:
-        """Return matrices M (..., 3, 3) that map directions near a pixel's ray to how far off the pixel they are.
+        """Return matrices that map directions near a pixel's ray to their offsets from the pixel.
 
-        M u = (du, dv, 0) / focal + (0, 0, 1) to first order, for the unit vector u, in the world, from the camera to a
-        point that projects to (u + du, v + dv). Opposite the ray, M u is (0, 0, -1).
+        To first order, M w = (du, dv, 0) / focal + (0, 0, 1), where w is the unit vector in the world from the camera
+        to a point that projects to the pixel plus (du, dv). Opposite the ray, M w is (0, 0, -1).
+
+        Args:
+            pixels: (..., 2) [px].
+
+        Returns:
+            (..., 3, 3) matrices M.
         """
         flat = self.undistort(pixels)
         slope = self.matrix[:2, :2] / self.focal @ self._distorted(flat)[1]
@@ -234,10 +286,13 @@ def _rotation(value: Any, what: str) -> tuple[Rotation, Floats]:
 
 
 def load_cameras(path: str | PathLike[str]) -> list[Camera]:
-    """Return the cameras of a calibration file (TOML), as anipose and Pose2Sim write it.
+    """Read the cameras of a calibration file (TOML), as written by anipose and Pose2Sim.
 
-    Each camera is a table with `matrix`, `distortions`, `rotation` (a rotation vector), `translation` [m], and, if
-    known, `size` and `name`.
+    Each camera is a table with `matrix`, `distortions`, `rotation` (a rotation vector), `translation` [m] and,
+    optionally, `size` and `name`.
+
+    Args:
+        path: The file.
 
     Raises:
         FormatError: The file has no camera, or one that cannot be read.

@@ -150,7 +150,11 @@ class _OneAxis(JointMotion):
 
 @dataclass(frozen=True)
 class Revolute(_OneAxis):
-    """A hinge about an axis of the joint's frame: one angle [rad]."""
+    """A hinge about an axis of the joint's frame: one angle [rad].
+
+    Args:
+        axis: "x", "y", "z", "-x", "-y", "-z", or a vector (3,), not necessarily of unit length.
+    """
 
     turns: ClassVar[bool] = True
     kind: ClassVar[int] = TURN
@@ -158,14 +162,22 @@ class Revolute(_OneAxis):
 
 @dataclass(frozen=True)
 class Prismatic(_OneAxis):
-    """A slider along an axis of the joint's frame: one length [m]."""
+    """A slider along an axis of the joint's frame: one length [m].
+
+    Args:
+        axis: "x", "y", "z", "-x", "-y", "-z", or a vector (3,), not necessarily of unit length.
+    """
 
     kind: ClassVar[int] = SLIDE
 
 
 @dataclass(frozen=True)
 class Universal(JointMotion):
-    """Two hinges at one origin, about two different axes, leftmost first: two angles [rad]."""
+    """Two hinges that share an origin: two angles [rad].
+
+    Args:
+        axes: Two different axes, leftmost first ("xy": R = Rx Ry).
+    """
 
     axes: str = "xy"
     turns: ClassVar[bool] = True
@@ -188,7 +200,11 @@ class Universal(JointMotion):
 
 @dataclass(frozen=True)
 class Planar(JointMotion):
-    """Two translations [m] in the plane perpendicular to a normal, then the rotation [rad] about the normal."""
+    """Two translations [m] in a plane, then a rotation [rad] about its normal.
+
+    Args:
+        normal: "x", "y", "z", "-x", "-y", "-z", or a vector (3,), not necessarily of unit length.
+    """
 
     normal: object = "z"
     turns: ClassVar[bool] = True
@@ -259,7 +275,11 @@ class Ball(JointMotion):
 
 @dataclass(frozen=True)
 class Free(JointMotion):
-    """A floating base: three translations [m], then a ball joint of the given order."""
+    """A floating base: three translations [m], then a ball joint.
+
+    Args:
+        order: Parametrisation of the rotation, as for `Ball`.
+    """
 
     order: str = "zyx"
     turns: ClassVar[bool] = True

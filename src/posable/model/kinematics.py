@@ -104,14 +104,17 @@ def coupled_order(skeleton: Skeleton, groups: tuple[tuple[int, ...], ...]) -> Or
 
 
 def forward(skeleton: Skeleton, pose: Any) -> Frames:
-    """Return the frames of every joint and site.
+    """Compute forward kinematics: the frames of every joint and site.
 
     Args:
         skeleton: The figure.
         pose: (n,) [rad, m], or a batch (..., n).
 
     Returns:
-        Frames, which have the axes of the batch first.
+        Frames; arrays have the axes of the batch first.
+
+    Raises:
+        SkeletonError: The pose has the wrong shape.
     """
     poses = as_poses(skeleton, pose)
     positions, rotations, _ = place_bodies(skeleton, in_rows(poses))
@@ -120,10 +123,7 @@ def forward(skeleton: Skeleton, pose: Any) -> Frames:
 
 
 class Frames:
-    """The frames of a figure at a pose, or at a batch of poses, whose axes come first in every array.
-
-    The argument `name` of the methods is a site, a joint, or "world".
-    """
+    """The frames of a figure at a pose, or at a batch of poses, whose axes come first in every array."""
 
     def __init__(self, skeleton: Skeleton, pose: np.ndarray, positions: np.ndarray, rotations: np.ndarray):
         self.skeleton = skeleton
@@ -135,7 +135,17 @@ class Frames:
         return f"<Frames of {self.skeleton!r} at pose {self.pose.shape}>"
 
     def position(self, name: str) -> np.ndarray:
-        """Return the world position (..., 3) [m] of a frame's origin."""
+        """Return the world position of a frame's origin.
+
+        Args:
+            name: A site, a joint, or "world".
+
+        Returns:
+            (..., 3) [m] array.
+
+        Raises:
+            UnknownName: No site or joint has that name; suggests the closest one.
+        """
         if name == WORLD and WORLD not in self.skeleton._frames:
             return np.zeros((*self.pose.shape[:-1], 3))
         row = self.skeleton.frame(name)
@@ -144,14 +154,28 @@ class Frames:
         return self._positions[..., body, :] + self._rotations[..., body, :, :] @ local
 
     def rotation_matrix(self, name: str) -> np.ndarray:
-        """Return the world orientation (..., 3, 3) of a frame."""
+        """Return the world orientation of a frame as a matrix.
+
+        Args:
+            name: A site, a joint, or "world".
+
+        Returns:
+            (..., 3, 3) array.
+        """
         if name == WORLD and WORLD not in self.skeleton._frames:
             return np.broadcast_to(np.eye(3), (*self.pose.shape[:-1], 3, 3)).copy()
         row = self.skeleton.frame(name)
         return self._rotations[..., self.skeleton.frame_bodies[row], :, :] @ self.skeleton.frame_rotations[row]
 
     def many(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the world positions (..., k, 3) [m] and orientations (..., k, 3, 3) of k joints and sites at once."""
+        """Return the world positions and orientations of several frames at once.
+
+        Args:
+            names: k sites or joints.
+
+        Returns:
+            Positions (..., k, 3) [m] and rotation matrices (..., k, 3, 3).
+        """
         rows = [self.skeleton.frame(name) for name in names]
         bodies = self.skeleton.frame_bodies[rows]
         turns = self._rotations[..., bodies, :, :]
@@ -159,9 +183,12 @@ class Frames:
         return self._positions[..., bodies, :] + offsets, turns @ self.skeleton.frame_rotations[rows]
 
     def rotation(self, name: str) -> Rotation:
-        """Return the world orientation of a frame as a SciPy Rotation, one or a stack of them.
+        """Return the world orientation of a frame as a SciPy Rotation.
 
         With SciPy 1.17 or later it has the shape of the batch; older versions support only flat stacks.
+
+        Args:
+            name: A site, a joint, or "world".
         """
         from scipy.spatial.transform import Rotation  # a quarter of a second that a solve does not need
 
@@ -170,12 +197,26 @@ class Frames:
         return Rotation.from_matrix(matrices.reshape(-1, 3, 3) if flat else matrices)
 
     def quaternion_wxyz(self, name: str) -> np.ndarray:
-        """Return the world orientation (..., 4) of a frame as a unit quaternion wxyz with w >= 0."""
+        """Return the world orientation of a frame as a unit quaternion.
+
+        Args:
+            name: A site, a joint, or "world".
+
+        Returns:
+            (..., 4) array in the order wxyz, with w >= 0.
+        """
         xyzw = self.rotation(name).as_quat(canonical=True)
         return np.roll(xyzw, 1, axis=-1).reshape(*self.pose.shape[:-1], 4)
 
     def matrix(self, name: str) -> np.ndarray:
-        """Return the world transform (..., 4, 4) of a frame."""
+        """Return the world transform of a frame.
+
+        Args:
+            name: A site, a joint, or "world".
+
+        Returns:
+            (..., 4, 4) array.
+        """
         out = np.zeros((*self.pose.shape[:-1], 4, 4))
         out[..., :3, :3] = self.rotation_matrix(name)
         out[..., :3, 3] = self.position(name)
@@ -183,7 +224,16 @@ class Frames:
         return out
 
     def convert(self, point: Any, *, from_: str = WORLD, to: str = WORLD) -> np.ndarray:
-        """Return a point (..., 3) [m] given in the frame `from_` in coordinates of the frame `to`."""
+        """Convert the coordinates of a point from one frame to another.
+
+        Args:
+            point: (..., 3) [m] in the frame `from_`.
+            from_: A site, a joint, or "world".
+            to: A site, a joint, or "world".
+
+        Returns:
+            (..., 3) [m] in the frame `to`.
+        """
         p = np.asarray(point, dtype=float)
         if p.shape[-1:] != (3,):
             raise SkeletonError(f"point: expected shape (..., 3), got {p.shape}")

@@ -105,10 +105,17 @@ def _numbers(values: Any, what: str, rank: int, shape: str) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """Poses of a figure at a steady rate.
+    """Poses of a figure at a constant frame rate.
 
-    skeleton: the figure. poses (T, n) [rad, m]. fps: frames per second. name: of the take, for display.
-    notes: what was changed while it was made, one sentence each.
+    Args:
+        skeleton: The figure.
+        poses: (T, n) [rad, m].
+        fps: Frames per second.
+        name: Name of the take, for display.
+        notes: Changes made while the motion was created, one sentence each.
+
+    Raises:
+        PosableError: The poses have the wrong shape or are not finite, or the rate is invalid.
     """
 
     skeleton: Skeleton
@@ -151,7 +158,20 @@ class Motion:
         return max(len(self) - 1, 0) / self.fps
 
     def at(self, seconds: ArrayLike) -> Floats:
-        """Return the pose (n,) at a time, or (..., n) at many: slerp for ball and free joints, constant at the ends."""
+        """Return the pose at one or more times.
+
+        Ball and free joints are interpolated by slerp, other values linearly. Outside the motion, the first or last
+        pose is returned.
+
+        Args:
+            seconds: (...) [s] Times from the first frame.
+
+        Returns:
+            (..., n) [rad, m] poses.
+
+        Raises:
+            PosableError: The motion is empty, or a time is not finite.
+        """
         if not len(self):
             raise PosableError("Motion.at: expected at least one frame, got none")
         when = np.asarray(seconds, dtype=float)
@@ -164,7 +184,11 @@ class Motion:
         return poses.reshape(*when.shape, self.skeleton.size)
 
     def resample(self, fps: float) -> Motion:
-        """Return the same motion at another rate, from the first frame to the latest that fits."""
+        """Return the motion at another frame rate, from the first frame to the last that fits.
+
+        Args:
+            fps: Frames per second.
+        """
         fps = _rate(fps, "Motion.resample")
         if not len(self):
             return Motion(self.skeleton, self.poses, fps, self.name)
@@ -172,9 +196,17 @@ class Motion:
         return Motion(self.skeleton, self.at(np.arange(count) / fps), fps, self.name)
 
     def edited(self, frame: int, pose: ArrayLike, *, reach: int = 12) -> Motion:
-        """Return the motion with a frame at another pose (n,), the change fading over `reach` frames on both sides.
+        """Return the motion with one frame at another pose, the change fading into the neighbouring frames.
 
-        Ball and free joints fade by rotation. Numbers within their limits stay within; others stay as recorded.
+        Ball and free joints fade by rotation. Values that were within their limits stay within them.
+
+        Args:
+            frame: The frame to change.
+            pose: (n,) [rad, m] Its new pose.
+            reach: Number of frames on each side over which the change fades.
+
+        Raises:
+            PosableError: The frame is outside the motion, or the pose has the wrong shape.
         """
         if not 0 <= frame < len(self) or reach < 0:
             raise PosableError(f"Motion.edited: expected a frame of {len(self)} and reach >= 0, got {frame}, {reach}")
@@ -193,18 +225,18 @@ class Motion:
         return Motion(self.skeleton, poses, self.fps, self.name)
 
     def layered(self, keys: Mapping[int, ArrayLike], *, fade: int = 12) -> Motion:
-        """Return the motion with the frames `keys` at other poses (n,), each change blended into its neighbours.
+        """Return the motion with some frames at other poses, each change blended into its neighbours.
 
-        A change blends into that of the next key, and fades over `fade` frames where no key is that near. Ball and free
-        joints blend by rotation. Numbers within their limits stay within; others stay as recorded.
+        A change blends into that of the next key, or fades over `fade` frames if no key is that near. Ball and free
+        joints blend by rotation. Values that were within their limits stay within them.
 
         Args:
-            keys: The poses (n,) by frame.
-            fade: Over how many frames a change fades before the first key, after the last, and between keys that are
-                more than twice that far apart.
+            keys: Poses (n,) [rad, m] by frame.
+            fade: Number of frames over which a change fades before the first key, after the last, and between keys that
+                are more than twice that far apart.
 
         Raises:
-            PosableError: If a frame is outside the motion or a pose has the wrong shape.
+            PosableError: A frame is outside the motion, or a pose has the wrong shape.
         """
         frames = sorted(keys)
         new = {k: _numbers(keys[k], "Motion.layered: pose", 1, f"({self.skeleton.size},)") for k in frames}
@@ -239,15 +271,18 @@ class Motion:
         name: str = "",
         eased: bool = False,
     ) -> Motion:
-        """Return the motion through `poses` (K, n) at increasing `times` (K,) [s], sampled at `fps` from the first.
+        """Return the motion through keyframes, sampled from the first key.
 
         Args:
             skeleton: The figure.
-            times: (K,) [s], of the keys.
-            poses: (K, n) [rad, m], the keys.
+            times: (K,) [s] Increasing times of the keys.
+            poses: (K, n) [rad, m] Poses of the keys.
             fps: Frames per second.
-            name: Of the motion.
-            eased: Along cubics whose speed does not jump at keys; False: straight from key to key, rotations by slerp.
+            name: Name of the motion.
+            eased: Interpolate by cubics with continuous velocity; False: linearly, rotations by slerp.
+
+        Raises:
+            PosableError: The times do not increase, or an array has the wrong shape.
         """
         fps = _rate(fps, "Motion.from_keyframes")
         keys = _numbers(poses, "Motion.from_keyframes: poses", 2, f"(K, {skeleton.size})")
@@ -262,14 +297,14 @@ class Motion:
 
 @dataclass(frozen=True, eq=False)
 class Markers:
-    """Positions of markers at a steady rate.
+    """Positions of markers at a constant frame rate.
 
     Args:
-        names: M names.
+        names: (M,) Labels.
         positions: (T, M, 3) [m], NaN where a marker was not seen.
         fps: Frames per second.
         up: "y" or "z", the axis that points up, if known.
-        unit: Metres per unit of the file they came from.
+        unit: [m] Length unit of the file.
     """
 
     names: tuple[str, ...]
@@ -310,13 +345,27 @@ class Markers:
         return np.asarray(np.isfinite(self.positions).all(axis=-1))
 
     def index(self, name: str) -> int:
-        """Return the column of a marker."""
+        """Return the column of a marker.
+
+        Args:
+            name: Label of the marker.
+
+        Raises:
+            UnknownName: No marker has that label; suggests the closest one.
+        """
         if name not in self.names:
             raise unknown("marker", name, self.names)
         return self.names.index(name)
 
     def select(self, names: Iterable[str]) -> Markers:
-        """Return only the named markers, in the given order."""
+        """Return only the named markers, in the given order.
+
+        Args:
+            names: Labels.
+
+        Raises:
+            UnknownName: No marker has one of the labels; suggests the closest one.
+        """
         chosen: Sequence[str] = tuple(names)
         columns = [self.index(name) for name in chosen]
         return Markers(tuple(chosen), self.positions[:, columns], self.fps, self.up, self.unit)

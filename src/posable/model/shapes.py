@@ -112,23 +112,51 @@ class Shape:
 
 
 def sphere(joint: str, radius: float, center: Any = (0.0, 0.0, 0.0), **fields: Any) -> Shape:
-    """Return a ball [m] on a joint."""
+    """Return a sphere.
+
+    Args:
+        joint: The joint that carries it.
+        radius: [m].
+        center: (3,) [m] in the joint's frame.
+        **fields: Other fields of `Shape`.
+    """
     return Shape(joint, np.reshape(center, (1, 3)), radius, "sphere", **fields)
 
 
 def capsule(joint: str, start: Any, end: Any, radius: float, **fields: Any) -> Shape:
-    """Return a capsule: all points within `radius` [m] of the segment from start (3,) to end (3,) [m]."""
+    """Return a capsule: all points within a distance of a segment.
+
+    Args:
+        joint: The joint that carries it.
+        start: (3,) [m] in the joint's frame.
+        end: (3,) [m] in the joint's frame.
+        radius: [m].
+        **fields: Other fields of `Shape`.
+    """
     return Shape(joint, np.array([start, end], dtype=float), radius, "capsule", **fields)
 
 
 def box(joint: str, half: Any, **fields: Any) -> Shape:
-    """Return a box of half sizes (3,) [m] about the joint's origin; `Shape.moved` places it."""
+    """Return a box about the joint's origin; `Shape.moved` places it elsewhere.
+
+    Args:
+        joint: The joint that carries it.
+        half: (3,) [m] Half sizes along the joint's axes.
+        **fields: Other fields of `Shape`.
+    """
     corners = np.array(list(product((-1.0, 1.0), repeat=3))) * np.asarray(half, dtype=float)
     return Shape(joint, corners, 0.0, "box", **fields)
 
 
 def cylinder(joint: str, radius: float, half_length: float, **fields: Any) -> Shape:
-    """Return a prism that encloses a cylinder along the joint's z axis [m]."""
+    """Return a prism that encloses a cylinder along the joint's z axis, about its origin.
+
+    Args:
+        joint: The joint that carries it.
+        radius: [m].
+        half_length: [m].
+        **fields: Other fields of `Shape`.
+    """
     outer = radius / np.cos(np.pi / _SIDES)
     angles = 2.0 * np.pi * np.arange(_SIDES) / _SIDES
     ring = np.stack([outer * np.cos(angles), outer * np.sin(angles), np.zeros(_SIDES)], axis=-1)
@@ -138,7 +166,13 @@ def cylinder(joint: str, radius: float, half_length: float, **fields: Any) -> Sh
 
 
 def ellipsoid(joint: str, half: Any, **fields: Any) -> Shape:
-    """Return a polyhedron that encloses an ellipsoid of half axes (3,) [m]."""
+    """Return a polyhedron that encloses an ellipsoid about the joint's origin.
+
+    Args:
+        joint: The joint that carries it.
+        half: (3,) [m] Half axes.
+        **fields: Other fields of `Shape`.
+    """
     directions, outer = _round_polyhedron()
     half = np.asarray(half, dtype=float)
     return Shape(
@@ -147,20 +181,38 @@ def ellipsoid(joint: str, half: Any, **fields: Any) -> Shape:
 
 
 def plane(joint: str, point: Any, normal: Any, **fields: Any) -> Shape:
-    """Return the half-space behind a plane through point (3,) [m]; its normal (3,) points to the free side."""
+    """Return the half-space behind a plane.
+
+    Args:
+        joint: The joint that carries it.
+        point: (3,) [m] A point of the plane, in the joint's frame.
+        normal: (3,) Points to the free side.
+        **fields: Other fields of `Shape`.
+    """
     normal = np.asarray(normal, dtype=float)
     return Shape(joint, np.reshape(point, (1, 3)), 0.0, "plane", normal=normal / np.linalg.norm(normal), **fields)
 
 
 def grid(distances: DistanceGrid, **fields: Any) -> Shape:
-    """Return an obstacle of any form, in the world, that is described by a grid of distances."""
+    """Return an obstacle in the world, of any shape, described by a grid of signed distances.
+
+    Args:
+        distances: The grid.
+        **fields: Other fields of `Shape`.
+    """
     low, high = distances.box()
     corners = np.array(list(product(*zip(low, high, strict=True))))
     return Shape(WORLD, corners, 0.0, "grid", grid=distances, **fields)
 
 
 def hull(joint: str, vertices: Any, **fields: Any) -> Shape:
-    """Return the convex hull of vertices (V, 3) [m]; only its corners are kept."""
+    """Return the convex hull of points; only its corners are kept.
+
+    Args:
+        joint: The joint that carries it.
+        vertices: (V, 3) [m] in the joint's frame.
+        **fields: Other fields of `Shape`.
+    """
     return Shape(joint, hull_corners(vertices), 0.0, "hull", **fields)
 
 

@@ -385,10 +385,13 @@ class Skeleton:
         return self._chosen_pairs
 
     def index(self, name: str) -> slice:
-        """Return the slice of a pose that belongs to a joint, or to one degree of freedom ("shoulder.z").
+        """Return the slice of a pose that belongs to a joint or a degree of freedom.
+
+        Args:
+            name: Name of a joint ("shoulder"), or of a degree of freedom as in `dof_names` ("shoulder.z").
 
         Raises:
-            UnknownName: With the closest name.
+            UnknownName: No joint or degree of freedom has that name; suggests the closest one.
         """
         if name in self._joint_index:
             return self.slices[self._joint_index[name]]
@@ -398,16 +401,26 @@ class Skeleton:
         raise unknown("joint or degree of freedom", name, tuple(dict.fromkeys((*self.names, *self.dof_names))))
 
     def joint(self, name: str) -> Joint:
-        """Return a joint by name."""
+        """Return a joint by name.
+
+        Args:
+            name: Name of the joint.
+
+        Raises:
+            UnknownName: No joint has that name; suggests the closest one.
+        """
         if name not in self._joint_index:
             raise unknown("joint", name, self.names)
         return self.joints[self._joint_index[name]]
 
     def frame(self, name: str) -> int:
-        """Return the row of a site, or else of a joint, in the frame arrays.
+        """Return the row of a site or joint in the frame arrays.
+
+        Args:
+            name: Name of a site or a joint; a site takes precedence over a joint of the same name.
 
         Raises:
-            UnknownName: With the closest name.
+            UnknownName: No site or joint has that name; suggests the closest one.
         """
         try:
             return self._frames[name]
@@ -415,7 +428,14 @@ class Skeleton:
             raise unknown("joint or site", name, (*self.site_names, *self.names)) from None
 
     def dof(self, name: str) -> int:
-        """Return the index in a pose of a degree of freedom, named as in `dof_names`."""
+        """Return the index of a degree of freedom in a pose.
+
+        Args:
+            name: Name as in `dof_names`.
+
+        Raises:
+            UnknownName: No degree of freedom has that name; suggests the closest one.
+        """
         try:
             return self.dof_names.index(name)
         except ValueError:
@@ -443,9 +463,18 @@ class Skeleton:
         return out
 
     def to_qpos(self, pose: Any) -> np.ndarray:
-        """Return poses (..., n) as MuJoCo's `qpos` (..., nq), with the joints in the same order.
+        """Convert poses to MuJoCo's `qpos`, with the joints in the same order.
 
-        A ball joint has 4 numbers there (quaternion wxyz), a free joint 7; everything else is as in the pose.
+        A ball joint has 4 numbers in `qpos` (quaternion wxyz), a free joint 7; everything else is as in the pose.
+
+        Args:
+            pose: (..., n) [rad, m].
+
+        Returns:
+            (..., nq) array.
+
+        Raises:
+            SkeletonError: The pose has the wrong shape.
         """
         from posable.model.joint_values import (
             to_qpos,  # imports SciPy, a quarter of a second that a solve does not need
@@ -457,13 +486,27 @@ class Skeleton:
         return to_qpos(self.joints, self.slices, poses)
 
     def from_qpos(self, qpos: Any) -> np.ndarray:
-        """Return poses (..., n) from MuJoCo's `qpos` (..., nq), or from an object with one (`MjData`)."""
+        """Convert MuJoCo's `qpos` to poses.
+
+        Args:
+            qpos: (..., nq), or an object with an attribute `qpos`, such as `MjData`.
+
+        Returns:
+            (..., n) [rad, m] poses.
+        """
         from posable.model.joint_values import from_qpos
 
         return from_qpos(self.joints, self.slices, self.rest, getattr(qpos, "qpos", qpos))
 
     def replace(self, **changes: Any) -> Skeleton:
-        """Return a new skeleton with some arguments of `Skeleton` changed."""
+        """Return a new skeleton with some arguments of `Skeleton` changed.
+
+        Args:
+            **changes: New values by argument name.
+
+        Raises:
+            UnknownName: `Skeleton` has no such argument.
+        """
         fields = self._fields()
         for key in changes:
             if key not in fields:
@@ -490,18 +533,26 @@ class Skeleton:
         return out
 
     def freeze(self, names: Iterable[str] | str) -> Skeleton:
-        """Return a new skeleton in which the named joints or degrees of freedom keep their value."""
+        """Return a new skeleton in which the named joints or degrees of freedom keep their values.
+
+        Args:
+            names: One name, or several.
+        """
         return self._with_frozen(names, True)
 
     def unfreeze(self, names: Iterable[str] | str) -> Skeleton:
-        """Return a new skeleton in which the named joints or degrees of freedom may move."""
+        """Return a new skeleton in which the named joints or degrees of freedom may move again.
+
+        Args:
+            names: One name, or several.
+        """
         return self._with_frozen(names, False)
 
     def with_rigid_bones(self) -> Skeleton:
-        """Return the skeleton with bones that keep their lengths.
+        """Return the skeleton with bones of constant length.
 
-        Translations of ball-like joints, as character files have them, are frozen. The joints that carry the whole
-        figure, and slides of their own, still move.
+        Translations of multi-axis joints below the root, as in character files, are frozen. The joints that carry the
+        whole figure and prismatic joints still move.
         """
         moved: dict[str | None, bool] = {None: False}  # whether a joint above a joint's children moves them
         inner = []

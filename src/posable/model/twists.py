@@ -46,7 +46,14 @@ def _skew(vectors: np.ndarray) -> np.ndarray:
 
 
 def matrix_of(twist: Any) -> np.ndarray:
-    """Return the matrices (..., 4, 4) in se(3) of twists (..., 6): the hat operator."""
+    """Return the matrices of twists in se(3): the hat operator.
+
+    Args:
+        twist: (..., 6) [m, rad], linear part first.
+
+    Returns:
+        (..., 4, 4) matrices.
+    """
     xi = _read(twist, (6,), "twist")
     out = np.zeros((*xi.shape[:-1], 4, 4))
     out[..., :3, :3], out[..., :3, 3] = _skew(xi[..., 3:]), xi[..., :3]
@@ -54,16 +61,29 @@ def matrix_of(twist: Any) -> np.ndarray:
 
 
 def twist_of(matrix: Any) -> np.ndarray:
-    """Return the twists (..., 6) of matrices (..., 4, 4) in se(3): the vee operator, the inverse of `matrix_of`."""
+    """Return the twists of matrices in se(3): the vee operator, the inverse of `matrix_of`.
+
+    Args:
+        matrix: (..., 4, 4).
+
+    Returns:
+        (..., 6) [m, rad] twists, linear part first.
+    """
     m = _read(matrix, (4, 4), "matrix")
     turn = np.stack([m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]], axis=-1)
     return np.concatenate([m[..., :3, 3], 0.5 * turn], axis=-1)
 
 
 def adjoint(transform: Any) -> np.ndarray:
-    """Return the adjoints (..., 6, 6) of rigid motions (..., 4, 4): they carry twists to the frame on the left.
+    """Return the adjoints of rigid motions, which transform twists to the frame on the left.
 
     The world form of a Jacobian is the adjoint of the body's frame times its body form (Rabbani 2017, (13)).
+
+    Args:
+        transform: (..., 4, 4).
+
+    Returns:
+        (..., 6, 6) matrices.
     """
     t = _read(transform, (4, 4), "transform")
     out = np.zeros((*t.shape[:-2], 6, 6))
@@ -73,7 +93,14 @@ def adjoint(transform: Any) -> np.ndarray:
 
 
 def bracket(twist: Any) -> np.ndarray:
-    """Return ad (..., 6, 6) of twists (..., 6): `bracket(a) @ b` is the Lie bracket [a, b]."""
+    """Return the matrices ad of twists: `bracket(a) @ b` is the Lie bracket [a, b].
+
+    Args:
+        twist: (..., 6) [m, rad], linear part first.
+
+    Returns:
+        (..., 6, 6) matrices.
+    """
     xi = _read(twist, (6,), "twist")
     out = np.zeros((*xi.shape[:-1], 6, 6))
     out[..., :3, :3] = out[..., 3:, 3:] = _skew(xi[..., 3:])
@@ -93,7 +120,14 @@ def _left_jacobian(w: np.ndarray) -> np.ndarray:
 
 
 def exp(twist: Any) -> np.ndarray:
-    """Return the rigid motions (..., 4, 4) that twists (..., 6) reach in unit time."""
+    """Return the rigid motions that twists reach in unit time.
+
+    Args:
+        twist: (..., 6) [m, rad], linear part first.
+
+    Returns:
+        (..., 4, 4) transforms.
+    """
     xi = _read(twist, (6,), "twist")
     v, w = xi[..., :3], xi[..., 3:]
     out = np.zeros((*xi.shape[:-1], 4, 4))
@@ -104,7 +138,14 @@ def exp(twist: Any) -> np.ndarray:
 
 
 def log(transform: Any) -> np.ndarray:
-    """Return the twists (..., 6) that reach rigid motions (..., 4, 4) in unit time, with angles up to pi."""
+    """Return the twists that reach rigid motions in unit time: the inverse of `exp`.
+
+    Args:
+        transform: (..., 4, 4).
+
+    Returns:
+        (..., 6) [m, rad] twists, linear part first, with angles up to pi.
+    """
     t = _read(transform, (4, 4), "transform")
     w = Rotation.from_matrix(t[..., :3, :3].reshape(-1, 3, 3)).as_rotvec().reshape(*t.shape[:-2], 3)
     v = np.linalg.solve(_left_jacobian(w), t[..., :3, 3, None])[..., 0]
@@ -114,18 +155,29 @@ def log(transform: Any) -> np.ndarray:
 class Screws(NamedTuple):
     """The product-of-exponentials form of one body of a figure.
 
-    The body is at exp(S_1 x_1) exp(S_2 x_2) ... home, where each exponent sums the dofs of one group: one dof each, or
-    the three numbers of a rotation vector (two of a swing), which turn as one.
+    The body is at exp(S_1 x_1) exp(S_2 x_2) ... home. Each exponent is the sum over one group of degrees of freedom: a
+    single one, or the three numbers of a rotation vector (two of a swing), which act together.
+
+    Attributes:
+        twists: (k, 6) [m, rad] Spatial twists at the zero pose of the dofs that move the body.
+        dofs: (k,) Indices of these dofs in a pose, from the root on.
+        groups: Rows of `twists` that share one exponent.
+        home: (4, 4) Frame of the body at the zero pose.
     """
 
-    twists: np.ndarray  # (k, 6) [m, rad] spatial twists of the dofs that move the body, at the zero pose
-    dofs: tuple[int, ...]  # indices of these k dofs in a pose, from the root on
-    groups: tuple[tuple[int, ...], ...]  # rows of `twists` that share one exponent
-    home: np.ndarray  # (4, 4) the body's frame at the zero pose
+    twists: np.ndarray
+    dofs: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
+    home: np.ndarray
 
 
 def chain(skeleton: Skeleton, body: str) -> tuple[str, ...]:
-    """Return the names of the dofs that move a site or a joint, root first (Erleben & Andrews 2018, algorithm 1)."""
+    """Return the names of the dofs that move a body, root first (Erleben & Andrews 2018, algorithm 1).
+
+    Args:
+        skeleton: The figure.
+        body: A site or a joint.
+    """
     return tuple(skeleton.dof_names[i] for i in _dofs(skeleton, body))
 
 
@@ -165,7 +217,15 @@ def screws(skeleton: Skeleton, body: str) -> Screws:
 
 
 def product_of_exponentials(form: Screws, pose: Any) -> np.ndarray:
-    """Return the frames (..., 4, 4) of a body at poses (..., n) from its screws (Rabbani 2017, 2)."""
+    """Return the frames of a body from its screws (Rabbani 2017, section 2).
+
+    Args:
+        form: From `screws`.
+        pose: (..., n) [rad, m].
+
+    Returns:
+        (..., 4, 4) world transforms.
+    """
     poses = np.asarray(pose, dtype=float)
     if poses.ndim < 1 or (form.dofs and poses.shape[-1] <= max(form.dofs)):
         raise SkeletonError(f"pose: expected shape (..., n), got {poses.shape}")
@@ -177,13 +237,16 @@ def product_of_exponentials(form: Screws, pose: Any) -> np.ndarray:
 
 
 def spatial_jacobian(skeleton: Skeleton, pose: Any, body: str, *, frozen: bool = False) -> np.ndarray:
-    """Return the spatial Jacobian (..., 6, n) of a site or a joint: twists at the world's origin (Rabbani 2017, (13)).
+    """Return the spatial Jacobian of a body: twists at the world's origin (Rabbani 2017, (13)).
 
     Args:
         skeleton: The figure.
         pose: (..., n) [rad, m].
         body: A site or a joint.
-        frozen: Whether frozen joints have columns, too.
+        frozen: Include the columns of frozen joints.
+
+    Returns:
+        (..., 6, n) array, linear part first.
     """
     figure = skeleton
     if frozen and skeleton.frozen.any():
@@ -199,7 +262,7 @@ def _thawed(joint: Any) -> Any:
 
 
 def euler_jacobian(skeleton: Skeleton, pose: Any, body: str, *, order: str = "zyx") -> np.ndarray:
-    """Return the analytic Jacobian (..., 6, n): of the position, then of the Euler angles of a frame in the world.
+    """Return the analytic Jacobian of the position and the Euler angles of a frame in the world.
 
     Angular velocity is mapped to angle rates through the axes of the intrinsic rotations. Where the middle angle is
     singular the map has no inverse, and the rates of least norm are returned.
@@ -209,6 +272,9 @@ def euler_jacobian(skeleton: Skeleton, pose: Any, body: str, *, order: str = "zy
         pose: (..., n) [rad, m].
         body: A site or a joint.
         order: Intrinsic axes, leftmost first: "zyx", "xyz", "zyz", ...
+
+    Returns:
+        (..., 6, n) array: rows of the position, then of the angles.
 
     Raises:
         SkeletonError: The order is not three axes, each different from the one before.
@@ -234,13 +300,16 @@ def euler_jacobian(skeleton: Skeleton, pose: Any, body: str, *, order: str = "zy
 
 
 def curvature_tensor(skeleton: Skeleton, pose: Any, body: str, *, point: Any = (0.0, 0.0, 0.0)) -> np.ndarray:
-    """Return the second derivatives (..., 3, n, n) [m] of a point's position: the K tensor (Erleben & Andrews 2018).
+    """Return the second derivatives of a point's position: the K tensor (Erleben & Andrews 2018).
 
     Args:
         skeleton: The figure.
         pose: (..., n) [rad, m].
         body: A site or a joint.
-        point: (3,) [m], in the body's frame.
+        point: (3,) [m] in the body's frame.
+
+    Returns:
+        (..., 3, n, n) [m] array.
     """
     from posable.engine.reference import point_tensor
 

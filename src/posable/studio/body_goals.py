@@ -1,7 +1,8 @@
 """Soft goals that make a dragged body behave naturally.
 
-Pinned feet carry the centre of mass, arms stay out of the trunk, and poses tend to those that people take. The weights
-are so small that these goals never decide whether a drag is reached and a dragged handle stays within its tolerance.
+Pinned feet carry the centre of mass, arms stay out of the trunk, and poses tend towards those that people adopt. The
+weights are so small that these goals never decide whether a drag is reached and a dragged handle stays within its
+tolerance.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Drags on their way from the pages to the session: of targets only the newest counts, but no end is ever lost."""
+"""The queue of drags between the pages and the session: only the newest target counts, but no end is ever lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Drag(NamedTuple):
 
 
 class DragQueue:
-    """The drags that wait, in order. It never waits for a solve, so neither does a page."""
+    """Pending drags, in order. Adding to the queue never waits for a solve, so a page is never blocked."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -92,7 +92,7 @@ class HandleNodes:
         surface: dict[str, np.ndarray] | None = None,
     ):  # fmt: skip
         self.scene, self.session = scene, session
-        self.surface = surface  # of a figure with a body of its own, from which handles protrude: see `surface_points`
+        self.surface = surface  # `surface_points` of a figure with a body mesh, around which handles are placed
         self.size, self.up, self.dressed = size, up, dressed
         self.nodes: dict[str, Any] = {}
         self.looks: dict[str, HandleStyle] = {}
@@ -105,35 +105,35 @@ class HandleNodes:
     def show(self, view: View) -> None:
         """Update the handles to a view."""
         self.frames = view.frames
-        self._dress(view)
-        self._move(view)
+        self._update_nodes(view)
+        self._move_nodes(view)
         self._show_gizmo(view)
 
     def remove(self) -> None:
         """End all drags and remove all nodes."""
         for node in list(self.holds):
-            self._drop(node)
+            self._release(node)
         for node in self.nodes.values():
             node.remove()
         if self.gizmo is not None:
             self.gizmo[1].remove()
 
-    def let_go(self, client: int) -> None:
+    def release_client(self, client: int) -> None:
         """End the drags of a page that has disconnected."""
         for node in [node for node, hold in list(self.holds.items()) if hold.client == client]:
-            self._drop(node)
+            self._release(node)
 
-    def _take(self, node: str, hold: Hold) -> None:
+    def _grab(self, node: str, hold: Hold) -> None:
         """Let a page drag a node, unless another page does."""
         with self._holding:
             free = node not in self.holds or self.holds[node].client == hold.client
             if free:
-                self._drop(node)
+                self._release(node)
                 self.holds[node] = hold
         if not free:
             self.session.notify(f"{hold.handle} is being dragged on another page.")
 
-    def _pull(self, node: str, client: int | None, place: np.ndarray, rotation: np.ndarray | None = None) -> bool:
+    def _drag_to(self, node: str, client: int | None, place: np.ndarray, rotation: np.ndarray | None = None) -> bool:
         """Drag a node to where the pointer of a page is (3,) [m]; return whether this page holds it."""
         with self._holding:
             hold = self.holds.get(node)
@@ -142,20 +142,20 @@ class HandleNodes:
             self.session.drag(hold.handle, place + hold.offset, rotation)
             return True
 
-    def _drop(self, node: str) -> None:
+    def _release(self, node: str) -> None:
         with self._holding:
             hold = self.holds.pop(node, None)
             if hold is not None:
                 self.session.release(hold.handle)
 
-    def _dress(self, view: View) -> None:
-        wanted = {h.body: self._look(view, h) for h in view.handles}
+    def _update_nodes(self, view: View) -> None:
+        wanted = {h.body: self._style_of(view, h) for h in view.handles}
         for name in view.elbows:
             wanted.setdefault(name, HandleStyle("elbow", CHOSEN if name in view.selection else ELBOW, 0.85))
         for name in [
             name for name, look in self.looks.items() if name not in wanted or wanted[name].shape != look.shape
         ]:
-            self._drop(name)  # its end may not be heard
+            self._release(name)  # its end may not be reported
             self.nodes.pop(name).remove()
             self.looks.pop(name)
         for name, look in wanted.items():
@@ -165,13 +165,13 @@ class HandleNodes:
                 self.nodes[name].color, self.nodes[name].opacity = look.color, look.opacity
                 self.looks[name] = look
 
-    def _look(self, view: View, handle: Any) -> HandleStyle:
+    def _style_of(self, view: View, handle: Any) -> HandleStyle:
         color = CHOSEN if handle.body in view.selection else {"pinned": PINNED, "held": HELD, "free": FREE}[handle.hold]
         kind = handle.body.partition(".")[0]
         shape = kind if self.dressed and kind in ("pelvis", "head", "foot", "hand") else "end"
         return HandleStyle(shape, color, 0.35 if handle.hold == "free" else 0.9)
 
-    def _move(self, view: View) -> None:
+    def _move_nodes(self, view: View) -> None:
         names = list(self.nodes)
         if not names:
             return
@@ -205,27 +205,27 @@ class HandleNodes:
             mesh = ring((0.082 if name.startswith("knee") else 0.060) * unit, 0.0065 * unit, y)
         else:
             radius = (0.026 if look.shape == "elbow" else 0.050 if look.shape == "hand" else 0.034) * unit
-            mesh, grip = self._around(name, radius)
+            mesh, grip = self._ball_or_ring(name, radius)
         path = f"/handles/{quote(name, safe='')}"
-        node = self._pressable(path, name, mesh, look.color, look.opacity)
+        node = self._add_draggable(path, name, mesh, look.color, look.opacity)
         if grip:  # goes and moves with the ring
-            self._pressable(f"{path}/grip", name, sphere(grip), look.color, 0.0)
+            self._add_draggable(f"{path}/grip", name, sphere(grip), look.color, 0.0)
         return node
 
-    def _pressable(self, path: str, name: str, mesh: Shape, color: tuple[int, int, int], opacity: float) -> Any:
+    def _add_draggable(self, path: str, name: str, mesh: Shape, color: tuple[int, int, int], opacity: float) -> Any:
         """Add a surface that drags and selects a handle."""
         node = self.scene.add_mesh_simple(
             path, *mesh, color=color, opacity=opacity, cast_shadow=False, receive_shadow=False
         )
-        node.on_drag("left")(self._dragging(name))
-        node.on_click(self._clicking(name))
-        node.on_click(modifier="cmd/ctrl")(self._adding(name))
+        node.on_drag("left")(self._drag_callback(name))
+        node.on_click(self._click_callback(name))
+        node.on_click(modifier="cmd/ctrl")(self._ctrl_click_callback(name))
         return node
 
-    def _around(self, name: str, radius: float) -> tuple[Shape, float]:
+    def _ball_or_ring(self, name: str, radius: float) -> tuple[Shape, float]:
         """Return a ball of some radius [m], or where the limb would hide it, a ring around the limb.
 
-        The second value is the radius [m] of an invisible ball inside the ring, or 0: a press on the limb takes hold of
+        The second value is the radius [m] of an invisible ball inside the ring, or 0: pressing the limb grabs
         the handle.
         """
         if self.surface is None:
@@ -237,24 +237,24 @@ class HandleNodes:
         axis = self.frames.rotation_matrix(name).T @ girth.axis
         return ring(1.08 * girth.radius + 0.008 * self.size, 0.006 * self.size, axis), 0.75 * girth.radius
 
-    def _dragging(self, name: str) -> Any:
+    def _drag_callback(self, name: str) -> Any:
         async def follow(event: viser.SceneNodeDragEvent) -> None:
             node = self.nodes.get(name)
             if event.phase == "start" and node is not None:
-                self._take(name, Hold(event.client_id, name, node.position - np.array(event.start_position)))
-            held = self._pull(name, event.client_id, np.array(event.end_position))
+                self._grab(name, Hold(event.client_id, name, node.position - np.array(event.start_position)))
+            held = self._drag_to(name, event.client_id, np.array(event.end_position))
             if held and event.phase == "end":
-                self._drop(name)
+                self._release(name)
 
         return follow
 
-    def _clicking(self, name: str) -> Any:
+    def _click_callback(self, name: str) -> Any:
         def choose(_: Any) -> None:
             self.session.select(None if self.session.selected == name else name)
 
         return choose
 
-    def _adding(self, name: str) -> Any:
+    def _ctrl_click_callback(self, name: str) -> Any:
         def add(_: Any) -> None:
             self.session.select(name, add=True)
 
@@ -265,7 +265,7 @@ class HandleNodes:
         handle = next((h for h in view.handles if h.body == view.selected), None)
         look = None if handle is None else (handle.body, handle.mode)
         if self.gizmo is not None and self.gizmo[0] != look:
-            self._drop(GIZMO)
+            self._release(GIZMO)
             self.gizmo[1].remove()
             self.gizmo = None
         if handle is None or look is None:
@@ -276,20 +276,20 @@ class HandleNodes:
                 disable_rotations=handle.mode == "position",
                 disable_axes=handle.mode == "orientation", disable_sliders=handle.mode == "orientation",
             )  # fmt: skip
-            node.on_update(self._turning(handle.body))
+            node.on_update(self._gizmo_callback(handle.body))
             self.gizmo = (look, node)
         if GIZMO not in self.holds:
             place = handle.position if handle.mode != "orientation" else view.frames.position(handle.body)
             self.gizmo[1].position = place
             self.gizmo[1].wxyz = quaternions(handle.rotation[None])[0]
 
-    def _turning(self, name: str) -> Any:
+    def _gizmo_callback(self, name: str) -> Any:
         async def follow(event: viser.TransformControlsEvent) -> None:
             if event.phase == "start":
-                self._take(GIZMO, Hold(event.client_id, name, np.zeros(3)))
+                self._grab(GIZMO, Hold(event.client_id, name, np.zeros(3)))
             turn = matrices_wxyz(event.target.wxyz)
-            held = self._pull(GIZMO, event.client_id, event.target.position.copy(), turn)
+            held = self._drag_to(GIZMO, event.client_id, event.target.position.copy(), turn)
             if held and event.phase == "end":
-                self._drop(GIZMO)
+                self._release(GIZMO)
 
         return follow

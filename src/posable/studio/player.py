@@ -127,7 +127,10 @@ class Player:
         if body not in bodies or not (is_number(first, 0, LONGEST) and is_number(last, 0, LONGEST)):
             return False
         if not 0 <= last - first <= LOCKED:
-            session.notify(f"Lock a contact over 0 to {LOCKED} frames, got {first:.0f} to {last:.0f}.", "bad")
+            session.notify(
+                f"Choose a contact of at most {LOCKED} frames; got {first:.0f} to {last:.0f}.",
+                "bad",
+            )
             return False
         with session.at_rest():
             frames = range(int(first), min(int(last), session.timeline.count - 1) + 1)

@@ -81,12 +81,12 @@ def load(name: str, data: bytes, folder: Folder) -> tuple[ps.Scene, Origin, dict
             kept = json.loads(archive.read("project.json"))
             inside = {info.filename: archive.read(info) for info in archive.infolist() if "figure" in info.filename}
         if kept["posable"] != VERSION:
-            raise ps.PosableError(f"{name}: a project of version {kept['posable']}; this program reads {VERSION}")
+            raise ps.PosableError(f"{name}: expected a project of version {VERSION}, got version {kept['posable']}")
         figure = {key: kept["figure"][key] for key in ("name", "figure", "path")}
         if not all(value is None or isinstance(value, str) for value in figure.values()):
             raise ValueError
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, OSError) as error:
-        raise ps.PosableError(f"{name}: expected a .posable project, got something else") from error
+        raise ps.PosableError(f"{name}: expected a .posable project, got another kind of file") from error
     if figure["figure"] is not None:
         scene = ps.Scene(skeleton=ps.figures.get(figure["figure"]), name=figure["figure"])
         return scene, Origin(figure["figure"], figure=figure["figure"]), kept
@@ -139,7 +139,7 @@ def restore(state: State, kept: dict[str, Any], limbs: Collection[str] = ()) -> 
             {str(k): float(v) for k, v in kept.get("blend", {}).items() if k in limbs and 0.0 <= float(v) < 1.0},
         )  # fmt: skip
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise ps.PosableError("the project does not fit its figure: it was made with another one") from error
+        raise ps.PosableError("the project was made with another figure") from error
 
 
 def _pose(skeleton: ps.Skeleton, values: Any) -> np.ndarray:

@@ -93,7 +93,7 @@ def offers_for(
     result = ps.solve(skeleton, goals, start=pose, limits=limits, natural=False)
     if result.ok:
         remedy = ps.Remedy(
-            "Nothing must change: another pose reaches it.", goals=goals, verified=True, pose=result.pose
+            "No change is needed: another pose reaches it.", goals=goals, verified=True, pose=result.pose
         )
         return (Offer(remedy.text, remedy, handles),)
     return tuple(

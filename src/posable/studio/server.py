@@ -170,7 +170,7 @@ class Studio:
                     client,
                     "Changed on disk",
                     f"**{escape_markdown(file.name)}** has changed on disk, and there is unsaved work.",
-                    {"Read it again, keep my keys": file.reload, "Leave everything as it is": file.leave},
+                    {"Reload it, keep my keys": file.reload, "Leave everything as it is": file.leave},
                     matters=lambda: file.changed,
                 )
 
@@ -185,7 +185,7 @@ class Studio:
 
     def _part(self, client: viser.ClientHandle) -> None:
         """End the drags and the question of a page that has disconnected."""
-        self.stage.handles.let_go(client.client_id)
+        self.stage.handles.release_client(client.client_id)
         self.questions.forget(client)
 
     def _welcome(self, client: viser.ClientHandle) -> None:
@@ -221,13 +221,14 @@ class Studio:
     ) -> None:
         """Measure a new page's rendering speed: fast pages get shadows, slow ones fewer polygons.
 
-        A page puts its camera to the initial place while it loads; then it is given its view, if nobody was faster.
+        A page moves its camera to the initial position while it loads; then it gets its view, unless the user has moved
+        it.
 
         Args:
             client: The page.
             view: What it looks at.
-            told: Places (3,) [m] of its camera that it may have told without having been moved: the initial one, and
-                the first, which may be in axes with another way up.
+            told: Camera positions (3,) [m] that it may report without having been moved: the initial one, and the
+                first, which may have another up axis.
         """
         with contextlib.suppress(Exception):  # a page that disconnected or does not answer
             client.get_render(48, 64, timeout=PATIENCE)  # the first picture includes loading of meshes and shaders

@@ -142,7 +142,7 @@ class Session(Workbench):
         """Open a project.
 
         Raises:
-            PosableError: The data are no project.
+            PosableError: The data are not a project.
         """
         scene, origin, kept = project.load(name, data, self.folder)
         self.watched.watch(None)
@@ -309,7 +309,7 @@ class Session(Workbench):
             return self._process(self.queue.take())
 
     def end_drags(self) -> None:
-        """End all drags where they are; pages that still hold a handle have to take hold of it again."""
+        """End all drags where they are; pages that still hold a handle have to grab it again."""
         with self.lock:
             self._process(self.queue.take(interrupt=True))
             self._finish_drags(set(self.dragging))

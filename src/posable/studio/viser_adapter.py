@@ -127,8 +127,8 @@ class Server(viser.ViserServer):
             raise
         except Exception as problem:  # whatever viser raises for an invalid message
             kind = type(problem).__name__
-            print(f"a page sent what the studio does not understand ({kind}); it was disconnected", file=sys.stderr)
-            await connection.close(1003, "not understood")
+            print(f"a page sent an invalid message ({kind}) and was disconnected", file=sys.stderr)
+            await connection.close(1003, "invalid message")
         finally:
             watch.cancel()
             self._live.discard(connection)
@@ -136,7 +136,7 @@ class Server(viser.ViserServer):
     def _close_if_silent(self, connection: Any) -> None:
         pages = [self._websock_server._live_connections.get(number) for number in self.get_clients()]
         if connection in self._live and connection not in pages:
-            self._closing = asyncio.ensure_future(connection.close(1008, "nothing was said"))
+            self._closing = asyncio.ensure_future(connection.close(1008, "no message was received"))
 
     # ------------------------------------------------------------------------------------------------ uploads
 
@@ -147,7 +147,7 @@ class Server(viser.ViserServer):
         if not 0 <= message.size_bytes <= LARGEST or not 0 <= message.part_count <= LARGEST // 1024:
             self.refuse_upload(too_large(name))
         elif mine >= UPLOADS:
-            self.refuse_upload(f"{name}: {UPLOADS} uploads are under way already")
+            self.refuse_upload(f"{name}: {UPLOADS} uploads are already in progress")
         else:
             self.gui._handle_file_transfer_start(client, message)
 
@@ -157,7 +157,7 @@ class Server(viser.ViserServer):
             return
         if state["transferred_bytes"] + len(message.content) > state["total_bytes"]:
             self.gui._drop_uploads_from_client(client)
-            self.refuse_upload(f"{str(state['filename'])[:100]}: more arrived than was announced")
+            self.refuse_upload(f"{str(state['filename'])[:100]}: received more data than announced")
             return
         self.gui._handle_file_transfer_part(client, message)
 

@@ -169,8 +169,8 @@ def speeds(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     """Add the checkbox and the plot."""
     with gui.add_folder("Speeds", expand_by_default=False) as folder:
         motors = gui.add_checkbox(
-            "Keep to velocity limits", session.settings.motors,
-            hint="joints move no faster than they may: the limits of the file, or 180°/s and 1 m/s",
+            "Respect velocity limits", session.settings.motors,
+            hint="joints stay within the velocity limits of the file, or 180°/s and 1 m/s",
         )  # fmt: skip
     shown: dict[str, Any] = {"plot": None, "names": None, "until": -1.0}
     motors.on_update(on_user_change(lambda value: session.configure(motors=value)))

@@ -34,7 +34,7 @@ def pose(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         "Hold",
         (LOOSE, *HOLDS),
         initial_value=LOOSE,
-        hint="pinned: gives way to nothing; held: gently; free: not at all",
+        hint="pinned: stays in place; held: kept in place gently; free: not held",
     )
     mode = gui.add_dropdown("Constrain", MODES, initial_value=MODES[0], hint="its position, its orientation, or both")
     weight = gui.add_slider("Weight", 0.1, 10.0, 0.1, 1.0, hint="relative to the other handles")

@@ -40,7 +40,7 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     )
     steady = gui.add_checkbox("Balance over pinned feet", s.balance, hint="of human figures, softly")
     apart = gui.add_checkbox("Keep arms off the trunk", s.apart, hint="of human figures, softly")
-    likely = gui.add_checkbox("Natural human poses", s.natural, hint="prefer poses like those recorded of people")
+    likely = gui.add_checkbox("Natural human poses", s.natural, hint="prefer poses like those in recordings of people")
     stretch = gui.add_checkbox(
         "Bones may stretch", s.stretch, hint="for files with translation channels; otherwise bones keep their lengths"
     )
@@ -109,7 +109,7 @@ class Options:
         elif _is_plain_number(default):
             widget = self.gui.add_number(label, default, step=1 if isinstance(default, int) else 1e-6)
         else:
-            widget = self.gui.add_text(label, shown, hint="a number, several of them, a word, or none")
+            widget = self.gui.add_text(label, shown, hint="a number, several numbers, a word, or none")
         widget.on_update(on_user_change(lambda value: self._change(name, default, value)))
         return widget
 
@@ -117,7 +117,7 @@ class Options:
         settings = self.session.settings
         value = ps.solvers.option_value(value.strip()) if isinstance(value, str) else type(default)(value)
         if not self.session.configure(options={**settings.options, name: value}):
-            self.session.notify(f"{self.solver} does not take {name} = {value}", "bad")
+            self.session.notify(f"{self.solver} does not accept {name} = {value}", "bad")
             self.show(self.session.settings)
 
 

@@ -77,7 +77,7 @@ def lines_for(view: View) -> list[str]:
 def welcome(view: View) -> str:
     """Return instructions for a figure that has not been dragged yet."""
     if not view.can_drag:
-        return "**Preparing the solver.** On a new machine this takes half a minute, once; a drag follows after that."
+        return "**Preparing the solver.** On a new machine this takes half a minute, once; then you can drag."
     if not view.handles:
         return "This figure has no handles: Shift-click a joint, then choose how to hold it."
     feet, pinned = feet_of(view.skeleton), [h.body for h in view.handles if h.hold == "pinned"]
@@ -93,9 +93,9 @@ def doubts(skeleton: ps.Skeleton) -> tuple[str, ...]:
     spans = np.ptp(ps.forward(skeleton, skeleton.rest).many((*skeleton.names, *skeleton.site_names))[0], axis=0)
     size = float(spans.max())
     if size > HUGE or (plan is not None and not SMALLEST < size < TALLEST):
-        out.append(f"The figure is {size:.3g} m large: if that is wrong, convert its file to GLB with {UNIT}.")
+        out.append(f"The figure is {size:.3g} m in size: if that is wrong, convert its file to GLB with {UNIT}.")
     if plan is not None and skeleton.up is not None and spans[up] < LYING * spans[3 - up]:
-        out.append(f"The figure lies at rest: its file may have another up axis than {skeleton.up}.")
+        out.append(f"The figure lies down in its rest pose: the up axis of its file may not be {skeleton.up}.")
     return tuple(out)
 
 
@@ -119,8 +119,8 @@ def _scales(view: View) -> list[str]:
     if UNLIKE * markers > figure and UNLIKE * figure > markers:
         return []
     return [
-        f"The markers span {markers:.2g} m, the figure {figure:.2g} m: one of them is in another unit; the file of a "
-        f"figure is converted with {UNIT}."
+        f"The markers span {markers:.2g} m, the figure {figure:.2g} m: one of them is in another unit; convert the "
+        f"figure's file with {UNIT}."
     ]
 
 
