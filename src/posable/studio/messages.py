@@ -1,4 +1,4 @@
-"""The messages of the studio: how well the goals are met, and a sentence for each limit in the way."""
+"""The messages of the studio: how well the goals are met, and a sentence for each blocking limit."""
 
 from __future__ import annotations
 

@@ -21,13 +21,13 @@ Keys = dict[int, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """What there is to play, at `fps`, and where in it one is.
+    """What can be played, at `fps`, and the current frame.
 
     Attributes:
         take: The motion that was loaded, or None.
         keys: Poses (n,) by frame: a layer over the take, or the whole motion where there is no take.
-        drafts: Poses (n,) by frame that were made while auto-key was off: they show at their frame alone.
-        length: Frames to scrub through where no take says it.
+        drafts: Poses (n,) by frame that were edited while auto-key was off: each affects only its own frame.
+        length: Number of frames if there is no take.
         fade: Frames over which a key's change fades into the take.
         easing: How keys without a take are blended.
     """

@@ -182,7 +182,7 @@ class Server(viser.ViserServer):
         return len(self._websock_server._broadcast_buffer.message_from_id)
 
     def drop_connections(self) -> None:
-        """Close every connection, as a network failure does; pages reconnect by themselves."""
+        """Close every connection, as a network failure would; pages reconnect automatically."""
         self._websock_server.disconnect_all_clients()
 
 

@@ -1,4 +1,4 @@
-"""The status box: whether the goals are reached, what is in the way; and the display options."""
+"""The status box: whether the goals are reached and what blocks them; and the display options."""
 
 from __future__ import annotations
 
