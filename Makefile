@@ -60,7 +60,7 @@ wheel: $(READY)  ## build the wheel and the source distribution into dist/
 	rm -rf dist
 	$(BIN)/python -m build --quiet
 
-smoke: wheel  ## test the wheel in a clean environment: solve, report missing extras, uninstall
+smoke: wheel  ## test the wheel in a clean environment: solve, report missing extras, open the studio, uninstall
 	$(BIN)/python scripts/smoke.py dist
 
 publish: $(READY)  ## upload dist/ to PyPI; on GitHub with trusted publishing

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -22,6 +23,27 @@ def pytest_sessionfinish():
     """Save the coverage now: pytest-xdist kills a worker that takes longer than 10 s to exit, as on a busy machine."""
     if "coverage" in sys.modules and (measured := sys.modules["coverage"].Coverage.current()):
         measured.save()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    """Skip the rest of a test after $POSABLE_TEST_SECONDS of processor time, for scripts/coverage.py."""
+    limit = float(os.environ.get("POSABLE_TEST_SECONDS") or 0.0)
+    if not limit:
+        return (yield)
+
+    def stop(_, frame):
+        if f"{os.sep}coverage{os.sep}" in frame.f_code.co_filename:  # it may have a lock
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.001)
+        else:
+            pytest.skip(f"stopped after {limit:g} s")
+
+    signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
 
 
 @pytest.fixture(scope="session")
