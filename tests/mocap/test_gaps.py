@@ -92,6 +92,24 @@ def test_an_arm_that_is_lost_does_not_drag_the_trunk_along(human, markers, start
         assert np.linalg.norm(whole.position(joint) - part.position(joint), axis=-1).max() < 0.008, joint
 
 
+@pytest.mark.parametrize(("spins", "way"), [(0.75, 1.0), (0.75, -1.0), (0.4, 1.0)])
+def test_a_body_that_spins_goes_on_in_a_gap_in_the_same_direction(human, markers, dance, spins, way):
+    """Beyond half a turn the short way is the wrong one: a dancer would spin back in the gap."""
+    poses = np.tile(dance.poses[:1], (len(dance), 1))
+    gap, upright = slice(80, 152), human.index("root").start + 3
+    poses[:, upright] += way * np.linspace(0.0, 2.0 * np.pi * spins * len(poses) / (72 + 1), len(poses))
+    frames = ps.forward(human, poses)
+    places = np.stack([frames.position(name) for name in markers.names], axis=1)
+    places[gap] = np.nan
+    motion = ps.track(human, ps.Markers(markers.names, places, 120.0, "y"), threads=1).motion
+    found = ps.forward(human, motion.poses)
+    turns = found.rotation("spine3")
+    assert (turns[:-1].inv() * turns[1:]).magnitude().max() < 3.0 * 2.0 * np.pi * spins / 73
+    for joint in ("wrist.L", "ankle.R", "skull"):
+        assert np.linalg.norm(found.position(joint) - frames.position(joint), axis=-1).max() < 0.1, joint
+    assert np.abs(np.diff(motion.poses, axis=0)).max() < 0.3  # and no angle jumps by a whole turn
+
+
 def test_a_path_that_gains_speed_is_continued_exactly():
     times = np.arange(40.0)[:, None, None]
     path = np.concatenate([0.002 * times**2 - 0.05 * times, 0.01 * times, -0.001 * times**2], axis=2)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from posable.mocap.unwrap import continuous
 from posable.model.joint_values import continuous_vectors, joint_transform, rotation_values, turns_freely
 from posable.model.joints import JointMotion
 from posable.model.motion import interpolate
@@ -29,6 +30,7 @@ SAMPLES = 400  # frames from which noise and usual distances are measured
 STAYS = 0.25  # [s] shorter stretches between gaps are too short to locate a marker on its bone
 SHORT = 0.1  # [s]: shorter gaps are filled by the marker's own path
 TURNED = 1.5  # [rad] rotation of the body in a gap beyond which straight lines of markers are wrong
+SPINS = 1.0  # [s] over which a body that spins before and after a gap is expected to go on
 MAD = 1.4826  # standard deviations per median absolute deviation
 
 
@@ -266,7 +268,7 @@ class UnobservedJoints:
         after it. Before its first and after its last marker it rests.
         """
         changed = np.zeros(len(poses), dtype=bool)
-        self._turned_back(poses)
+        self._turned_back(poses, fps)
         lost = self._lost(len(poses))
         for name, spans in self.joints.items():
             joint, where = self.skeleton.joint(name), self.skeleton.index(name)
@@ -293,19 +295,36 @@ class UnobservedJoints:
             out[a:b] = True
         return out
 
-    def _turned_back(self, poses: np.ndarray) -> None:
+    def _turned_back(self, poses: np.ndarray, fps: float) -> None:
         """Interpolate poses where the whole body is lost and turns far: lines of markers would pass through it."""
         root = next((joint for joint in self.skeleton.joints if joint.motion.dofs), None)
         if root is None or root.name not in self.joints or not turns_freely(root.motion):
             return
-        where = self.skeleton.index(root.name)
+        where = np.arange(self.skeleton.size)[self.skeleton.index(root.name)]
         for a, b in self.joints[root.name]:
             if a == 0 or b >= len(poses):
                 continue
-            first, last = (joint_transform(root.motion, poses[t, where])[1] for t in (a - 1, b))
-            if (first.inv() * last).magnitude() > TURNED:
+            first, turn = _turn_across(root.motion, poses[:, where], a, b, fps)
+            if np.linalg.norm(turn) > TURNED:
                 at = np.arange(a, b, dtype=float)
                 poses[a:b] = interpolate(self.skeleton, [a - 1.0, float(b)], poses[[a - 1, b]], at)
+                share, turns = (at - a + 1.0) / (b - a + 1.0), where[-3:]
+                rotation = first * Rotation.from_rotvec(share[:, None] * turn)
+                poses[a:b, turns] = rotation_values(root.motion, rotation, poses[a:b, turns])
+                poses[a - 1 :] = continuous(self.skeleton, poses[a - 1 :])
+
+
+def _turn_across(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: float) -> tuple[Rotation, np.ndarray]:
+    """Return the rotation of a free joint before a gap, and the rotation vector (3,) that leads to that after it.
+
+    A body that spins goes on in the same direction, even if that is the long way round.
+    """
+    before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
+    rotation = joint_transform(motion, values[[before, a - 1, b, after]])[1]
+    arrives, turn, leaves = (rotation[:-1].inv() * rotation[1:]).as_rotvec()
+    spin = 0.5 * (arrives / max(a - 1 - before, 1) + leaves / max(after - b, 1)) * min(b - a + 1, SPINS * fps)
+    around = turn * (1.0 - 2.0 * np.pi / max(float(np.linalg.norm(turn)), 1e-9))
+    return rotation[1], min((turn, around), key=lambda way: float(np.linalg.norm(way - spin)))
 
 
 def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: float, direct: float) -> np.ndarray:
