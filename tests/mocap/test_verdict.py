@@ -84,6 +84,17 @@ def test_parts_without_markers_are_reported_as_not_tracked(human, markers):
     assert report.verdict == "plausible; no markers on head, left arm, right arm: not tracked"
 
 
+def test_labels_that_were_not_read_are_named_beside_the_parts_without_markers(human, markers):
+    """Arms under labels that mean nothing, hopping so that no bone fits: their names lead to what is missing."""
+    arms = [k for k, name in enumerate(markers.names) if name[1:] in ("SHO", "UPA", "ELB", "FRM", "WRA", "WRB", "FIN")]
+    places, names = markers.positions.copy(), list(markers.names)
+    places[:, arms] += np.cumsum(np.random.default_rng(0).normal(0.0, 0.01, (len(markers), len(arms), 3)), axis=0)
+    for i, k in enumerate(arms):
+        names[k] = f"Q{i}"
+    verdict = tracked(human, replace(markers, names=tuple(names), positions=places)).verdict
+    assert "no markers on left arm, right arm: not tracked (no bone found for Q0, Q1, Q2, Q3 and 10 more" in verdict
+
+
 @pytest.mark.parametrize("name", ["LFWT", "RBWT", "LKNE"])
 def test_a_label_without_any_sample_is_named(human, markers, name):
     places = markers.positions.copy()

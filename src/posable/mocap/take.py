@@ -18,7 +18,7 @@ from posable.engine.joints import SLIDE
 from posable.engine.layout import KIND, OFF, ROBUST
 from posable.goals.point import Position
 from posable.mocap.gaps import CHUNK, SHOWN, column_medians, frame_errors, runs
-from posable.mocap.marker_sets import base_name, place_name
+from posable.mocap.marker_sets import base_name, is_virtual, place_name
 from posable.mocap.screen import MarkerSource
 from posable.mocap.verdict import (
     Finding,
@@ -179,6 +179,9 @@ class Report:
     def verdict(self) -> str:
         """The outcome in one line."""
         missing = f"no markers on {', '.join(self.unmarked)}: not tracked" if self.unmarked else ""
+        unread = [name for name in self.unmatched if not name.startswith("*") and not is_virtual(name)]
+        if missing and unread:
+            missing += f" (no bone found for {_some(unread)}: attachments=, --attach MARKER=JOINT)"
         if not self.findings:
             outcome = "plausible after repairs" if self.repairs else "plausible"
             return f"{outcome}; {missing}" if missing else outcome
@@ -312,7 +315,7 @@ def report_of(take: Take, source: MarkerSource, statuses, seconds: float, stoppe
     guessed = guessed_joints(source.unobserved.joints, statuses == BLIND, take.motion.fps)
     found = findings(take, statuses, FAILED, BLIND)
     if source.never_seen:
-        never = ", ".join(source.never_seen)
+        never = _some(source.never_seen)
         found.append(Finding(f"no sample of {never} in the file: joints there may be off by centimetres"))
     if not implausible_size(take):  # a wrong unit explains everything else
         doubts = [Finding(text) for text in screening.doubts]
@@ -332,6 +335,12 @@ def report_of(take: Take, source: MarkerSource, statuses, seconds: float, stoppe
         (*found, *guessed),
         unmarked_parts(skeleton, source.sites),
     )
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
 
 
 def _sliding(take: Take, source: MarkerSource) -> list[Finding]:
