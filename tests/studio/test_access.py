@@ -141,7 +141,7 @@ def test_uploads_are_refused_while_they_arrive(studio):
     assert "b" in states
     studio.server._take_part(0, messages.FileTransferPart(button, "b", 0, b"x" * 11))
     assert "b" not in states
-    assert "more arrived" in heard[-1]
+    assert "more data than announced" in heard[-1]
     for uuid in "cde":
         start(10, uuid, parts=3)
     assert sum(u in states for u in "cde") == 2
