@@ -162,7 +162,7 @@ class Server(viser.ViserServer):
         self.gui._handle_file_transfer_part(client, message)
 
     def _queue(self, message: Any) -> None:
-        """Queue a message for every page; the progress of an upload, which viser tells everybody, for its page alone."""
+        """Queue a message for every page; the progress of an upload, which viser broadcasts, for its page alone."""
         if not isinstance(message, messages.FileTransferPartAck):
             self._broadcast(message)
             return
