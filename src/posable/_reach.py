@@ -18,7 +18,7 @@ from posable._files import save_picture
 from posable._solve import box_of, check_device, solve
 from posable.engine.bounds import CONVERGED
 from posable.engine.joints import SLIDE
-from posable.engine.layout import FIRST, LAST, PARENT
+from posable.engine.layout import FIRST, LARGEST, LAST, PARENT
 from posable.errors import GoalError, PosableError
 from posable.goals import Pose, Position
 from posable.limb import Limb
@@ -29,6 +29,7 @@ from posable.problem import Problem
 from posable.solvers.base import SOLVERS, SolveOptions
 
 CHUNK, CHUNK_ON_GPU = 2048, 1 << 17  # points per progress report
+MOST_ORIENTATIONS = 1_000_000
 MOST_POINTS = 2_000_000
 RESTARTS = 3  # random starts before a point counts as out of reach
 ROUNDS = 4  # bisections of the margin in the search for the best clearance
@@ -130,8 +131,8 @@ def reach(
     turns = read_orientations(orientations)
     spacing = None
     if points is None:
-        if not grid > 0.0:
-            raise GoalError("grid", expected="a positive length [m]", got=grid)
+        if not 0.0 < grid <= LARGEST:
+            raise GoalError("grid", expected=f"a length [m] up to {LARGEST:g}", got=grid)
         spacing, tried = float(grid), grid_points(skeleton, site, pose, float(grid))
     else:
         tried = np.asarray(points, dtype=float).reshape(-1, 3)
@@ -269,8 +270,8 @@ def read_orientations(value: Any) -> np.ndarray | None:
     if value is None:
         return None
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        if value < 1:
-            raise GoalError("orientations", expected="a number from 1, or rotations", got=value)
+        if not 1 <= value <= MOST_ORIENTATIONS:
+            raise GoalError("orientations", expected=f"a number from 1 to {MOST_ORIENTATIONS}, or rotations", got=value)
         return spread_rotations(int(value))
     matrices = value.as_matrix() if isinstance(value, Rotation) else np.asarray(value, dtype=float)
     if matrices.shape[-2:] != (3, 3):

@@ -406,11 +406,11 @@ def projected(skeleton: Skeleton, starts: np.ndarray, lower: np.ndarray, upper: 
 
 
 def nonneg_int(value: Any, what: str) -> int | None:
-    """Return a non-negative integer, or None."""
+    """Return a non-negative integer that compiled code can count to, or None."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise SolverError(what, expected="a non-negative integer", got=repr(value))
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**53:
+        raise SolverError(what, expected="a non-negative integer below 2**53", got=repr(value))
     return int(value)
 
 

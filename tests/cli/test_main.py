@@ -121,3 +121,20 @@ def test_a_terminal_without_unicode(tmp_path):
     said = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False)
     assert said.returncode == 0, said.stderr
     assert b"\\u03ba\\u03bd" in said.stdout
+
+
+PATH = ["planar_arm", "--path", "tip=0.5,0.5,0:0.6,0.4,0"]
+WRONG_NUMBERS = [
+    *(["solve", "planar_arm", "--reach", "tip=0.5,0.5,0", "--max-iterations", word] for word in ("-1", "9" * 30)),
+    *(["follow", *PATH, "-o", "a.csv", flag, word] for flag in ("--fps", "--seconds") for word in ("inf", "1e300")),
+    *(["control", *PATH, "--rate", word] for word in ("inf", "1e300", "0", "nan")),
+    *(["control", *PATH, "--stay", word] for word in ("inf", "1e300", "-1", "nan")),
+    *(["reach", "planar_arm", "--site", "tip", "--grid", word] for word in ("1e300", "inf", "nan", "-1")),
+    ["reach", "planar_arm", "--site", "tip", "--orientations", "9" * 30],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", WRONG_NUMBERS, ids=" ".join)
+def test_a_number_out_of_range_is_a_wrong_call(words, capsys):
+    assert cli.main(words) == cli.WRONG_CALL
+    assert "expected" in capsys.readouterr().err

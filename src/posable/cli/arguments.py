@@ -13,6 +13,8 @@ import numpy as np
 import posable as ps
 from posable._files import read_regular
 
+MOST_FRAMES = 10_000_000  # of a path on the command line
+
 # --- Files and figures ---
 
 
@@ -289,8 +291,9 @@ def path_goal(word: str, args: argparse.Namespace) -> ps.goals.Goal:
         corners = np.array([numbers(part, 3) for part in text.split(":")])
     except ValueError:
         raise ps.PosableError(f"--path: expected a file or points X,Y,Z:X,Y,Z:..., got {text!r}") from None
-    if not (args.fps > 0.0 and args.seconds > 0.0):
-        raise ps.PosableError(f"--fps, --seconds: expected positive numbers, got {args.fps:g} and {args.seconds:g}")
+    if not (args.fps > 0.0 and args.seconds > 0.0 and args.seconds * args.fps <= MOST_FRAMES):
+        expected = f"positive numbers, at most {MOST_FRAMES} frames"
+        raise ps.PosableError(f"--fps, --seconds: expected {expected}, got {args.fps:g} and {args.seconds:g}")
     lengths = np.linalg.norm(np.diff(corners, axis=0), axis=1)
     along = np.concatenate([[0.0], np.cumsum(lengths)])
     at = np.linspace(0.0, along[-1], round(args.seconds * args.fps) + 1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.cli.arguments import add_paths, figure_of, goals_of, path_goal, start_of
+from posable.cli.arguments import MOST_FRAMES, add_paths, figure_of, goals_of, path_goal, start_of
 
 EXAMPLE = "posable control panda --path hand=0.5,0.2,0.4:0.5,-0.2,0.4 --velocity 1.5 --plot speeds.png"
 BARS = 24  # characters of a bar
@@ -59,6 +59,8 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     """Run the loop and report how fast the joints moved and what they could not follow."""
     skeleton = figure_of(args.figure)
+    if not (args.fps > 0.0 and 0.0 <= args.stay * args.fps <= MOST_FRAMES):
+        raise ps.PosableError(f"--stay: expected 0 s or more, at most {MOST_FRAMES} ticks, got {args.stay:g}")
     paths = [path_goal(word, args) for word in args.path]
     goals = goals_of(args, skeleton) + [path.moved(path.target[0]) for path in paths]
     controller = ps.Controller(
