@@ -292,6 +292,17 @@ def test_markers_that_jump_together_and_stay_are_named(markers):
     assert "jump together and stay there: LFHD, LBHD, RFHD, RBHD at frame 120" in found.doubts[0]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_markers_that_come_back_after_a_burst_of_noise_do_not_stay_elsewhere(markers, seed):
+    rng = np.random.default_rng(seed)
+    places = markers.positions.copy()
+    for start in (50, 110, 170):
+        length = int(rng.integers(5, 15))
+        places[start : start + length, rng.integers(0, 41, 3)] += rng.normal(0.0, 0.3, (length, 3, 3))
+    found = screen(replace(markers, positions=places))
+    assert not any("stay there" in doubt for doubt in found.doubts)
+
+
 def test_markers_that_flicker_change_nothing(human, markers, clean):
     rng = np.random.default_rng(2)
     places = markers.positions.copy()

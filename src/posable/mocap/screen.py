@@ -47,6 +47,7 @@ from posable.mocap.recognise import (
     sided_pairs,
     swapped_sides,
 )
+from posable.mocap.root_align import best_turn
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
 
@@ -59,6 +60,7 @@ ACCELERATION = 100.0  # [m/s^2] largest acceleration of a marker next to a jump
 NEAR = 0.15  # [m]: labels usually closer than this may be swapped without a jump
 SPEED = 4.0  # [m/s]: how fast a marker may move while it is not seen
 FORGET = 0.5  # [s]: after a longer gap a marker may be anywhere
+HOME, AROUND = 0.03, 4  # [m] from where it was, seen from so many beside it, up to which a marker is back
 TRUST = 0.1  # [s]: a label that stays where it jumped for this long is accepted again
 WINDOW = 9  # frames around a step that show how long steps are there
 UNSTEADY = 0.5  # fraction by which a marker's speed may change between frames
@@ -579,14 +581,35 @@ class _LabelTracker:
 
     def _believe_again(self, columns: np.ndarray) -> None:
         """Accept a marker's own label again where it stays elsewhere for long; the fit will judge it."""
-        least = max(2, round(TRUST * self.fps))
+        least, given = max(2, round(TRUST * self.fps)), columns.copy()
         for m in np.flatnonzero((columns < 0).any(axis=0)):
             for start, end in runs(columns[:, m] < 0):
                 edges = [start, *(start + 1 + np.flatnonzero(self.breaks[start + 1 : end, m])), end]
                 for a, b in pairwise(edges):
                     if b - a >= least and not (columns[a:b] == m).any():
                         columns[a:b, m] = m
-                        self.believed.setdefault(int(m), []).append((int(a), int(b)))
+                        if not self._is_home(given, int(m), start, a, least):
+                            self.believed.setdefault(int(m), []).append((int(a), int(b)))
+
+    def _is_home(self, columns: np.ndarray, m: int, start: int, since: int, least: int) -> bool:
+        """Return whether a marker is where it was, seen from the markers beside it, before it lost its label.
+
+        Those beside it kept their labels meanwhile.
+        """
+        while (recent := np.flatnonzero(self.breaks[max(0, start - least) : start, m])).size:  # of one burst of noise
+            start = max(0, start - least) + int(recent[0])
+        before = start - 1
+        if before < 0 or columns[before, m] < 0:
+            return False
+        steady = np.flatnonzero((columns[before : since + 1] == np.arange(self.count)).all(axis=0))
+        now, then = self.positions[since], self.positions[before]
+        own = then[columns[before, m]]
+        order = np.argsort(np.linalg.norm(then[steady] - own, axis=-1))[:AROUND]  # not seen: last
+        near = steady[order]
+        if len(near) < AROUND or not np.isfinite([then[near], now[near]]).all():
+            return False
+        turn, shift = best_turn(then[near], now[near])
+        return bool(np.linalg.norm(turn @ own + shift - now[m]) < HOME)
 
 
 # --- The markers of a take in an actor's axes ---
