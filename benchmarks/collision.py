@@ -1,12 +1,12 @@
-"""Poses that do not collide: an arm, two arms and a humanoid with and without NoCollision, beside mink and pink.
+"""Poses that do not collide: an arm, two arms and two humanoids with and without NoCollision, beside mink and pink.
 
     python -m benchmarks collision
 
 Targets are the hands of random poses inside the limits that do not collide, so each has a collision-free solution:
-poses of the hands for the arms, positions of the hands for the G1, whose feet stay in place. Every solution reported
-as ok is placed in MuJoCo, whose contacts between the checked pairs of bodies give the depth of penetration. mink and
-pink avoid collisions in one quadratic program per step; they get the same pairs, the first of the same targets, and as
-many random starts. Times are processor times of one core, per target.
+poses of the hands for the arms, positions of the hands for the humanoids, whose feet stay in place. Every solution
+reported as ok is placed in MuJoCo, whose contacts between the checked pairs of bodies give the depth of penetration.
+mink and pink avoid collisions in one quadratic program per step; they get the same pairs, the first of the same
+targets, and as many random starts. Times are processor times of one core, per target.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 import posable as ps
 from benchmarks.page import Page
 from benchmarks.peers.environments import ready
-from posable.model.collision import measure, pair_tables
+from posable.model.collision import couple, measure, pair_tables
 from posable.model.kinematics import Frames
 
 g = ps.goals
@@ -56,6 +56,8 @@ def robots(data: Path, folder: Path) -> list[Robot]:
         Robot("two KUKA iiwa 14", two_arms(arm, folder), ("left_link7", "right_link7")),
         Robot("Unitree G1", g1, ("left_wrist_yaw_link", "right_wrist_yaw_link"),
               ("left_ankle_roll_link", "right_ankle_roll_link"), whole=False),
+        Robot("PAL TALOS", data / "mjcf" / "pal_talos" / "talos.xml", ("arm_left_7_link", "arm_right_7_link"),
+              ("leg_left_6_link", "leg_right_6_link"), whole=False),
     ]  # fmt: skip
 
 
@@ -89,6 +91,7 @@ def clear_poses(skeleton: ps.Skeleton, count: int) -> np.ndarray:
     found: list[np.ndarray] = []
     while len(found) < count:
         poses = rng.uniform(low, high, (count, skeleton.size))
+        couple(skeleton, poses)
         apart = measure(tables, poses, 0.0).min(axis=1) >= 0.006
         found += list(poses[apart])
     return np.array(found[:count])

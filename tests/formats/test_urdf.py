@@ -182,6 +182,11 @@ def test_srdf(urdf, tmp_path):
         load(urdf(ROBOT), srdf="<sdf/>")
 
 
+def test_xacro_in_a_comment_is_no_xacro():
+    text = ROBOT.replace('<link name="base">', '<!-- <xacro:gripper prefix="left"/> --><link name="base">', 1)
+    assert load(text, format="urdf").skeleton.dof_names == load(ROBOT, format="urdf").skeleton.dof_names
+
+
 def test_xacro_is_expanded(tmp_path):
     pytest.importorskip("xacro")
     text = ROBOT.replace("<robot ", '<robot xmlns:xacro="http://www.ros.org/wiki/xacro" ')

@@ -6,7 +6,7 @@ import pytest
 import posable as ps
 from posable.errors import GoalError, PosableError, PosableWarning, SolverError
 from posable.model import shapes
-from posable.model.collision import candidate_pairs, distances
+from posable.model.collision import candidate_pairs, couple, distances
 
 
 def arm(count=5):
@@ -32,6 +32,17 @@ def test_pairs_are_chosen():
     assert figure.replace(shapes=always).collision_pairs == ()  # they touch at every pose
     never = [shapes.sphere("base", 0.01), shapes.sphere("j1", 0.01)]
     assert figure.replace(shapes=never).collision_pairs == ()  # 20 cm apart at every pose
+
+
+def test_a_leader_may_follow_another_leader():
+    """A chain of mimic joints in any order, as TALOS's grippers have it, for the poses at which pairs are chosen."""
+    figure = ps.Skeleton(
+        [ps.Joint("a", ps.Revolute("z")), ps.Joint("b", ps.Revolute("z"), "a"), ps.Joint("c", ps.Revolute("z"), "b")],
+        couplings=[("c", "b", -1.0, 0.1), ("b", "a", 2.0, 0.0)],
+    )
+    poses = np.array([[0.2, 9.0, 9.0], [-0.3, 9.0, 9.0]])
+    couple(figure, poses)
+    np.testing.assert_allclose(poses, [[0.2, 0.4, -0.3], [-0.3, -0.6, 0.7]])
 
 
 def test_a_coiled_arm_keeps_off_itself_and_off_obstacles():

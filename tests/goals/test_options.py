@@ -301,5 +301,7 @@ def test_transforms_of_other_libraries():
         goal = ps.goals.Pose("hand.R", target)
         np.testing.assert_allclose(goal.rotation, np.broadcast_to(turn.as_matrix(), goal.rotation.shape), atol=1e-12)
         np.testing.assert_allclose(goal.position, np.broadcast_to((0.1, 0.2, 0.3), goal.position.shape))
+        np.testing.assert_array_equal(ps.goals.Pose("hand.R", np.eye(4)).moved(target).target, goal.target)
+        np.testing.assert_array_equal(ps.goals.Relative("hand.R", "head", target).rotation, goal.rotation)
     with pytest.raises(ps.errors.GoalError, match="a quaternion wxyz"):
         ps.goals.Pose("hand.R", ((0, 0, 0), (0, 0, 0, 0)))

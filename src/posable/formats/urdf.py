@@ -55,7 +55,7 @@ def read(source: Source, options: Options) -> Scene:
     """Return the robot of a URDF file, or of a xacro file, which is expanded first."""
     if source.data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         refuse_wide_text(source)
-    if source.path.suffix.lower() == ".xacro" or b"<xacro:" in source.data:
+    if source.path.suffix.lower() == ".xacro" or _has_macros(source.data):
         _expand_xacro(source)
     robot = parse(source)
     if robot.tag != "robot":
@@ -89,6 +89,12 @@ def read(source: Source, options: Options) -> Scene:
         source.note(f"the SRDF beside it was read too: {beside.name}")
         skeleton = with_semantics(skeleton, read_srdf(open_source(beside)), home, source)
     return Scene(skeleton=skeleton, meshes=tuple(meshes), name=skeleton.name)
+
+
+def _has_macros(data: bytes) -> bool:
+    """Return whether a text has xacro elements; what xacro writes often keeps some of them in comments."""
+    first, *others = data.split(b"<!--")
+    return b"<xacro:" in first or any(b"<xacro:" in part.partition(b"-->")[2] for part in others)
 
 
 def _expand_xacro(source: Source) -> None:

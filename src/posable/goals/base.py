@@ -168,6 +168,14 @@ class Goal:
         return f"{type(self).__name__}({getattr(self, 'label', '')!r})"
 
 
+def are_points(value: Any) -> bool:
+    """Return whether a target is numbers (..., 3), and not a transform in any of its forms."""
+    try:
+        return not hasattr(value, "as_matrix") and np.shape(value)[-1:] == (3,)
+    except ValueError:  # ragged: a position with a rotation or a quaternion
+        return False
+
+
 def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
     """Return `value` as a finite array (..., *shape).
 

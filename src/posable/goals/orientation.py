@@ -15,6 +15,7 @@ from posable.goals.base import (
     POSITION_TOLERANCE,
     Goal,
     Spring,
+    are_points,
     checked_targets,
     device_target,
     named_axis,
@@ -358,7 +359,7 @@ class Pose(Goal):
         """Set the transform (..., 4, 4); three numbers change only the position of the present one."""
         what = f"Pose({self.body!r}): target"
         present = self.target if self.device_array is None else None
-        if present is not None and isinstance(target, (tuple, list, np.ndarray)) and np.shape(target)[-1:] == (3,):
+        if present is not None and isinstance(target, (tuple, list, np.ndarray)) and are_points(target):
             position = checked_targets(target, (3,), what)
             try:
                 batch = np.broadcast_shapes(position.shape[:-1], self.target_batch)

@@ -14,6 +14,7 @@ from posable.goals.base import (
     POSITION_TOLERANCE,
     Goal,
     Spring,
+    are_points,
     nonneg,
     numbers,
     point_constants,
@@ -145,14 +146,14 @@ class Relative(_Pair):
         super().__init__(label, pose_tolerances(tolerance, None, what), priority, robust)
         self.weight = pose_weights(weight, what + ": weight")
         self.point = None if point is None else numbers(point, (3,), what + ": point")
-        self.turned = not (target is not None and not hasattr(target, "as_matrix") and np.shape(target)[-1:] == (3,))
+        self.turned = not are_points(target)
         self.rows = 6 if self.turned else 3
         self.set_target(np.eye(4) if target is None else target)
 
     def set_target(self, target: Any) -> None:
         """Set the transform (..., 4, 4), or the point (..., 3) [m]."""
         what = f"Relative({self.body!r}, {self.other!r}): target"
-        if not hasattr(target, "as_matrix") and np.shape(target)[-1:] == (3,):
+        if are_points(target):
             self.position = numbers(target, (3,), what)
             self.rotation = getattr(self, "rotation", np.eye(3))
         else:

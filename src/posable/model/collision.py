@@ -408,8 +408,7 @@ def choose_pairs(skeleton: SkeletonLike) -> tuple[tuple[str, str], ...]:
     lower = np.where(np.isfinite(skeleton.lower), skeleton.lower, skeleton.rest - np.pi)
     upper = np.where(np.isfinite(skeleton.upper), skeleton.upper, skeleton.rest + np.pi)
     poses = rng.uniform(lower, upper, (SAMPLES, skeleton.size))
-    for follower, leader, ratio, offset in skeleton.couplings:
-        poses[:, skeleton.dof(follower)] = ratio * poses[:, skeleton.dof(leader)] + offset
+    couple(skeleton, poses)
     homes = np.array([skeleton.rest, *skeleton.named_poses.values()])
     free = [i for joint, where in zip(skeleton.joints, skeleton.slices, strict=True)
             if joint.motion.size == 6 for i in range(where.start, where.stop)]  # fmt: skip
@@ -423,6 +422,13 @@ def choose_pairs(skeleton: SkeletonLike) -> tuple[tuple[str, str], ...]:
             continue
         chosen.append(pair)
     return tuple(chosen)
+
+
+def couple(skeleton: SkeletonLike, poses: np.ndarray) -> None:
+    """Move the coupled degrees of freedom of poses (t, n) to where their leaders put them, in place."""
+    for _ in skeleton.couplings:  # a leader may follow another one
+        for follower, leader, ratio, offset in skeleton.couplings:
+            poses[:, skeleton.dof(follower)] = ratio * poses[:, skeleton.dof(leader)] + offset
 
 
 def _touching(skeleton: SkeletonLike, pairs: Sequence[tuple[str, str]], poses: np.ndarray, size: float) -> np.ndarray:
