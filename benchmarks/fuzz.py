@@ -37,6 +37,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "fuzz"
 SLOWEST = 5.0  # [s] of processor time for one input
+PATIENCE = 600.0  # [s] for starting and compiling, before a process counts as hanging
 MEMORY = 1e9  # [bytes] that a small file may take
 TARGETS = ("readers", "problems", "studio", "many")
 LIMITS = (1e30, -1e30, 1e-300, 0.0, -0.0, float("nan"), float("inf"), 1e6, -1.0, 2**53 + 1.0)
@@ -592,7 +593,7 @@ def run_job(job: str, seconds: float, seed: int) -> list[dict[str, Any]]:
     """Run one target in a process of its own; a crash or a hang of it is a fault."""
     command = [sys.executable, "-m", "benchmarks.fuzz", "--job", job, "--seconds", str(seconds), "--seed", str(seed)]
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=seconds + 240, check=False)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=2 * seconds + PATIENCE, check=False)
     except subprocess.TimeoutExpired:
         return [{"target": job, "inputs": 0, "faults": ["hangs"]}]
     if done.returncode:
