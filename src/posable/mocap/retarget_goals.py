@@ -39,7 +39,7 @@ TURNING = {
     "ankle.R": 0.01,
 }  # weights, in leg lengths squared
 BONES = (
-    ("hip", "knee", 0.5), ("knee", "ankle", 0.5), ("shoulder", "elbow", 0.5), ("elbow", "wrist", 0.5),
+    ("hip", "knee", 0.5), ("knee", "ankle", 0.5), ("shoulder", "elbow", 0.85), ("elbow", "wrist", 0.85),
     ("wrist", "tip", 0.05),
 )  # fmt: skip
 PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 0.3, 2.0, 20.0, 2000.0
@@ -47,6 +47,7 @@ HAND_WEIGHT, TOE_WEIGHT, CROWN_WEIGHT = 2.0, 0.5, 2.0  # of positions that follo
 ALIKE, UNLIKE = 0.13, 0.06  # leg lengths by which shoulders and arms may differ; beyond, where hands count half
 WRIST_WEIGHT = 0.02  # of a wrist at rest, in leg lengths squared
 STAND_WEIGHT = 8000.0  # of a point of a sole that stands
+LIE_WEIGHT = 500.0  # of an ankle or a toe that lies on the ground, along the ground
 APART_WEIGHT = 500.0  # of shapes that come too close to each other
 CLEAR_FEET, SAME_LEVEL, SWEEPS = 0.015, 0.05, 3  # [m] between standing feet; [m]; times they are moved apart
 JUMP = 0.45  # [rad] of a joint from one frame to the next
@@ -310,6 +311,21 @@ class RetargetGoals:
                         label=f"{label}.{side} stands",
                     )  # fmt: skip
                     out.append((goal, standing.astype(float)))
+            out += self._lies(side, frames, rows)
+        return out
+
+    def _lies(self, side: str, frames: Frames, rows: slice) -> Held:
+        """Return goals that keep the ankle and the toe of a foot that lies, as in a crawl, where they come to."""
+        up, out = self.target.up, []
+        joint = self.target[f"ankle.{side}"]
+        points = (self.target.point(f"ankle.{side}"), self.body.soles[side][1:].mean(axis=0))
+        for point, lying in zip(points, self.steps.lying[side][rows].T, strict=False):
+            path = (frames.position(joint) + frames.rotation_matrix(joint) @ point)[:, None]
+            if lying.any():
+                place = np.nan_to_num(held_places(path, lying[:, None])[:, 0])
+                weight = LIE_WEIGHT * (np.eye(3) - np.outer(up, up))
+                goal = Position(joint, place, point=point, weight=weight, tolerance=np.inf, label=f"foot.{side} lies")
+                out.append((goal, lying.astype(float)))
         return out
 
     def _stands(self, side: str, frames: Frames, first: int, count: int) -> Floats:

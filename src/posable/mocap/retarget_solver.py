@@ -78,6 +78,12 @@ class RetargetSolver:
         if len(poses) < 3:
             return poses
         poses = choose_branches(problem, poses, self.wanted.arms(first, end), self.motion.fps, WALK)
+        standing = {side: self.wanted.steps.heel[side] | self.wanted.steps.toe[side] for side in SIDES}
+        rise = self._rise(poses, {side: one[first:end] for side, one in standing.items()})
+        if rise.any():  # a thicker body than the source's lies, sits or crawls higher
+            lift = rise[:, None] * self.target.up
+            goals = [g.moved(g.target + lift) if isinstance(g, Position) else g for g in goals]
+            poses = self._raised(poses, rise)
         how = Smoothing(seconds, goal_stiffness(problem, poses, np.full(self.figure.size, HOLD)))
         locks = self.wanted.locks(poses, first) if contacts else []
         mine = [touch for touch in touches if touch.first < end and touch.end > first]
@@ -115,13 +121,21 @@ class RetargetSolver:
 
     def _lifted(self, poses: np.ndarray, first: int) -> np.ndarray:
         """Return poses (t, n) raised out of the ground where no foot is flat on it, as in a cartwheel or a leap."""
+        flat = {side: self.wanted.steps.flat(side)[first : first + len(poses)] for side in SIDES}
+        return self._raised(poses, self._rise(poses, flat))
+
+    def _rise(self, poses: np.ndarray, standing: dict[str, np.ndarray]) -> np.ndarray:
+        """Return how far (t,) [m] poses (t, n) are raised out of the ground, 0 about frames with a foot standing (t,)."""
         depth = self.wanted.ground_depth(poses)
         depth[depth < DEEP] = 0.0
         reach = max(1, round(LIFT * self.motion.fps))
         rise = gaussian_filter1d(maximum_filter1d(depth, 2 * reach + 1), 0.5 * reach)
-        steps, rows = self.wanted.steps, slice(first, first + len(poses))
-        for side in SIDES:
-            rise[np.asarray(maximum_filter1d(steps.flat(side)[rows], 2 * reach + 1), dtype=bool)] = 0.0
+        for one in standing.values():
+            rise[np.asarray(maximum_filter1d(one, 2 * reach + 1), dtype=bool)] = 0.0
+        return rise
+
+    def _raised(self, poses: np.ndarray, rise: np.ndarray) -> np.ndarray:
+        """Return poses (t, n) raised by (t,) [m]."""
         root, up, out = self.figure.free_root, self.target.up, poses.copy()
         assert root is not None  # the figure was given one
         for t in np.flatnonzero(rise > 0.0):

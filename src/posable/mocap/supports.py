@@ -20,7 +20,7 @@ from posable.engine.layout import LARGEST
 from posable.errors import PosableError
 from posable.mocap.foot_contacts import standing_still
 from posable.mocap.gaps import runs
-from posable.mocap.role_frames import RoleFrames
+from posable.mocap.role_frames import RoleFrames, unit
 from posable.model.body_plan import SIDES
 from posable.model.joint_values import Floats
 
@@ -30,6 +30,7 @@ SHORTEST = 0.1  # [s] of a stand
 DRIFT = 0.06  # leg lengths by which ankle and toe may leave their places in one stand; then it is two
 FEW = 3  # lowest frames, of which the highest is on the ground in a clip without stands
 SYMMETRIC = 0.08  # leg lengths above the lower of both ankles within which an ankle stands
+LYING = 0.4  # cosine of a shin's angle from upright below which a foot at its end lies, as in a crawl
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,12 +182,14 @@ class FootSteps:
 
     Attributes:
         heel, toe: {side: (T,) bool}: whether that end of a foot stands.
+        lying: {side: (T, P) bool}: whether its ankle and toe rest on the ground otherwise than on the sole.
         ankle_height: {side: [m]}: how high an ankle is over what it stands on.
     """
 
     def __init__(self, seen: RoleFrames, leg: float, up: Floats, solids: Sequence[Solid]):
         self.heel: dict[str, np.ndarray] = {}
         self.toe: dict[str, np.ndarray] = {}
+        self.lying: dict[str, np.ndarray] = {}
         self.ankle_height: dict[str, float] = {}
         self._level: dict[str, Floats] = {}
         paths, floors = {}, {}
@@ -205,6 +208,9 @@ class FootSteps:
             for a, b in runs(np.asarray(standing.any(axis=1))):
                 if b - a < SHORTEST * seen.fps:
                     standing[a:b] = False
+            shin = unit(seen.places[f"knee.{side}"] - seen.places[f"ankle.{side}"])
+            lying = (shin @ up < LYING)[:, None]
+            self.lying[side], standing = standing & lying, standing & ~lying
             self.heel[side], self.toe[side] = standing[:, 0], standing[:, -1]
             both = standing.all(axis=1)
             # without stands, as in a clip of leaps, a foot is on the ground where it is lowest

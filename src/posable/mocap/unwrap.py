@@ -9,6 +9,7 @@ import numpy as np
 
 from posable.engine.joints import ROTVEC, TURN
 from posable.model.joint_values import joint_transform, rotation_values, turns_freely
+from posable.model.joints import Revolute
 from posable.model.skeleton import Skeleton
 
 WHOLE_TURN = 2.0 * np.pi
@@ -29,9 +30,14 @@ def full_turn_angles(skeleton: Skeleton) -> np.ndarray:
 def open_box(skeleton: Skeleton, limits: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """Return the box (n,), (n,) to solve in: the limits, except for angles that can make a whole turn.
 
+    A hinge with limits stops there even if they are a whole turn apart: a motor cannot jump from one to the other.
     Frozen degrees of freedom stay at rest.
     """
-    held = ~full_turn_angles(skeleton) if limits else np.zeros(skeleton.size, dtype=bool)
+    held = np.full(skeleton.size, limits)
+    if limits:
+        held[full_turn_angles(skeleton)] = False
+        for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+            held[where] |= isinstance(joint.motion, Revolute) and bool(np.isfinite(skeleton.upper[where]).all())
     lower, upper = np.where(held, skeleton.lower, -np.inf), np.where(held, skeleton.upper, np.inf)
     return np.where(skeleton.frozen, skeleton.rest, lower), np.where(skeleton.frozen, skeleton.rest, upper)
 
