@@ -17,7 +17,9 @@ from posable.mocap.role_frames import standing_axis
 from posable.mocap.root_align import move_figure, with_free_root
 from posable.mocap.smooth import Smoothed
 from posable.mocap.trajectory import Effort, TrajectoryProblem
+from posable.mocap.unwrap import open_box
 from posable.model.body_plan import body_plan
+from posable.model.shapes import capsule
 
 
 def walking(human, steps=4):
@@ -438,3 +440,35 @@ def test_a_crawl_along_the_other_axis_is_not_stood_up(walk, human):
     motion = ps.Motion(human, lying, walk.fps)
     assert standing_axis(motion, body_plan(human)) == "y"
     assert standing_axis(ps.Motion(human.replace(up="z"), lying, walk.fps), body_plan(human.replace(up="z"))) == "z"
+
+
+def test_a_kneeling_figure_keeps_its_shins_on_the_ground(human):
+    """Its feet are low and still but do not stand; thicker shins than the source's raise the whole body."""
+    poses = np.tile(human.rest, (60, 1))
+    for side in "LR":
+        poses[:, human.index(f"knee.{side}")] = np.radians(90.0)
+        poses[:, human.index(f"ankle.{side}")][:, 0] = np.radians(50.0)
+    poses[:, human.index("root")][:, 2] = np.linspace(0.0, 0.1, 60)
+    low = ps.forward(human, poses).position("knee.L")[0, 1] - 0.02
+    poses[:, human.index("root")][:, 1] -= low
+    motion = ps.Motion(human, poses, 30.0)
+    shins = [capsule(f"knee.{side}", (0, 0, 0), (0, -0.3, 0), 0.1) for side in "LR"]
+    result = ps.retarget(motion, human.replace(shapes=shins), threads=1)
+    quality = ps.motion_quality(result, motion)
+    assert quality["leg bones off [deg]"] < 8.0
+    assert quality["ground penetration over 1 cm [% of frames]"] == 0.0
+    knees = ps.forward(result.skeleton, result.poses).position("knee.L")[:, 1]
+    assert (np.abs(knees - 0.1) < 0.03).all()
+
+
+def test_a_hinge_stops_at_limits_a_whole_turn_apart():
+    """A motor from -180 to 180 degrees cannot go on; an angle of a ball joint with the same limits can."""
+    turn = (-np.pi, np.pi)
+    arm = ps.Skeleton([
+        ps.Joint("stop", ps.Revolute("z"), limits=turn),
+        ps.Joint("ball", ps.Ball("xyz"), parent="stop", offset=(1, 0, 0), limits=(turn, turn, turn)),
+        ps.Joint("wheel", ps.Revolute("z"), parent="ball", offset=(1, 0, 0)),
+    ])  # fmt: skip
+    lower, upper = open_box(arm)
+    np.testing.assert_array_equal(lower, [-np.pi, *([-np.inf] * 4)])
+    np.testing.assert_array_equal(upper, [np.pi, *([np.inf] * 4)])

@@ -130,3 +130,20 @@ def test_leaps_do_not_raise_the_ground(human):
     lowest = float(seen.places["ankle.L"][:, 1].min())
     assert not steps.flat("L").any()
     assert abs(steps.ankle_height["L"] - lowest) < 0.01
+
+
+def test_a_foot_at_the_end_of_a_lying_shin_lies_and_does_not_stand(human):
+    """In a crawl feet are low and still, on their toes or their backs: nobody stands on them."""
+    plan = body_plan(human)
+    poses = np.tile(human.rest, (60, 1))
+    seen = RoleFrames(ps.Motion(human, poses, 30.0), plan, np.eye(3))
+    upright = FootSteps(seen, plan.leg, plan.up, ())
+    assert upright.flat("R").all()
+    assert not upright.lying["R"].any()
+    ankle = seen.places["ankle.R"]
+    seen.places["knee.R"] = ankle + 0.4 * plan.forward * plan.leg  # on the ground, in front of the foot
+    steps = FootSteps(seen, plan.leg, plan.up, ())
+    assert steps.lying["R"].all()
+    assert not steps.heel["R"].any()
+    assert not steps.toe["R"].any()
+    assert steps.flat("L").all()

@@ -39,7 +39,7 @@ TURNING = {
     "ankle.R": 0.01,
 }  # weights, in leg lengths squared
 BONES = (
-    ("hip", "knee", 0.5), ("knee", "ankle", 0.5), ("shoulder", "elbow", 0.85), ("elbow", "wrist", 0.85),
+    ("hip", "knee", 0.5), ("knee", "ankle", 0.5), ("shoulder", "elbow", 0.7), ("elbow", "wrist", 0.7),
     ("wrist", "tip", 0.05),
 )  # fmt: skip
 PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 0.3, 2.0, 20.0, 2000.0

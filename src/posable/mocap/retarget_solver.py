@@ -33,10 +33,12 @@ from posable.problem import Problem
 PASSES = 2  # of the whole clip; what is near the ground and objects is found again before each
 CALMINGS, CALMER = 1, 8.0  # times joints that are too fast are made stiffer, and the factor
 SLOWINGS, CORNER = 3, 0.05  # times joints that are still too fast are clamped; [s] over which corners are rounded
-MOVED = 1e-4  # [rad] change of a joint below which a frame is not solved again
-FREEINGS, DEEP = 4, 0.007  # times frames are solved again whose shapes overlap by more than DEEP [m]
+MOVED = 1e-3  # [rad] change of a joint below which a frame is not solved again
+FREEINGS, DEEP, SHOWS = 5, 0.007, 0.0095  # times frames are solved again whose shapes overlap; [m] by which, at first
+# and from the third time on
 LIFT = 0.1  # [s] over which a figure is raised out of the ground
-STUCK = 0.9  # fraction of the greatest depth that may remain; otherwise solving again does not help
+FIRMER, CALMLY = 4.0, 2.0  # by which shapes then keep off each other harder, and joints are stiffer, each time: limbs
+# that cross go round the same side in neighbouring frames
 SEAM = 32  # frames on either side of where two pieces are blended that may change with it
 EFFORT = Effort(4, 1e-4)  # of the first pass: its targets are rough
 REFINING = Effort(8, 3e-4)  # of the second
@@ -78,8 +80,9 @@ class RetargetSolver:
         if len(poses) < 3:
             return poses
         poses = choose_branches(problem, poses, self.wanted.arms(first, end), self.motion.fps, WALK)
-        standing = {side: self.wanted.steps.heel[side] | self.wanted.steps.toe[side] for side in SIDES}
-        rise = self._rise(poses, {side: one[first:end] for side, one in standing.items()})
+        steps, rows = self.wanted.steps, slice(first, end)
+        standing = np.any([(steps.heel[side] | steps.toe[side])[rows] for side in SIDES], axis=0)
+        rise = self._eased(self.wanted.ground_depth(poses), standing)
         if rise.any():  # a thicker body than the source's lies, sits or crawls higher
             lift = rise[:, None] * self.target.up
             goals = [g.moved(g.target + lift) if isinstance(g, Position) else g for g in goals]
@@ -121,29 +124,25 @@ class RetargetSolver:
 
     def _lifted(self, poses: np.ndarray, first: int) -> np.ndarray:
         """Return poses (t, n) raised out of the ground where no foot is flat on it, as in a cartwheel or a leap."""
-        flat = {side: self.wanted.steps.flat(side)[first : first + len(poses)] for side in SIDES}
-        return self._raised(poses, self._rise(poses, flat))
+        flat = np.any([self.wanted.steps.flat(side)[first : first + len(poses)] for side in SIDES], axis=0)
+        return self._raised(poses, self._eased(self.wanted.ground_depth(poses), flat))
 
-    def _rise(self, poses: np.ndarray, standing: dict[str, np.ndarray]) -> np.ndarray:
-        """Return how far (t,) [m] poses (t, n) are raised out of the ground, 0 about frames with a foot standing (t,)."""
-        depth = self.wanted.ground_depth(poses)
-        depth[depth < DEEP] = 0.0
+    def _eased(self, depth: np.ndarray, standing: np.ndarray) -> np.ndarray:
+        """Return how far (t,) [m] a body is raised that is so deep (t,) [m] in the ground: 0 where it stands (t,)."""
         reach = max(1, round(LIFT * self.motion.fps))
-        rise = gaussian_filter1d(maximum_filter1d(depth, 2 * reach + 1), 0.5 * reach)
-        for one in standing.values():
-            rise[np.asarray(maximum_filter1d(one, 2 * reach + 1), dtype=bool)] = 0.0
-        return rise
+        deep = np.where(standing | (depth < DEEP), 0.0, depth)
+        rise = gaussian_filter1d(maximum_filter1d(deep, 2 * reach + 1), 0.5 * reach)
+        away = 1.0 - gaussian_filter1d(maximum_filter1d(standing.astype(float), reach + 1), 0.3 * reach)
+        return np.where(standing, 0.0, rise * away)
 
     def _raised(self, poses: np.ndarray, rise: np.ndarray) -> np.ndarray:
         """Return poses (t, n) raised by (t,) [m]."""
-        root, up, out = self.figure.free_root, self.target.up, poses.copy()
+        root = self.figure.free_root
         assert root is not None  # the figure was given one
-        for t in np.flatnonzero(rise > 0.0):
-            frames = forward(self.figure, poses[t])
-            out[t] = place_root(
-                self.figure, poses[t], frames.rotation_matrix(root), frames.position(root) + rise[t] * up
-            )
-        return out
+        frames = forward(self.figure, poses[0])
+        turn, place = frames.rotation_matrix(root), frames.position(root)
+        low, high = (place_root(self.figure, poses[0], turn, place + up) for up in (0.0, self.target.up))
+        return poses + rise[:, None] * (high - low)
 
     def _slowed(self, goals: list[Goal], held: Held, poses: np.ndarray, how: Smoothing) -> np.ndarray:
         """Return poses (t, n) with joints that are still too fast clamped to their limits; the others compensate."""
@@ -159,6 +158,7 @@ class RetargetSolver:
             lower[:, fast] = upper[:, fast] = paths
             asked = np.asarray((np.abs(np.clip(poses, lower, upper) - poses) > MOVED).any(axis=1))
             poses = self._solved_again(goals, held, poses, how, asked, (lower, upper))
+            poses = self._untangled(goals, held, poses, how, (lower, upper))
         return self.within_speed(poses)
 
     def within_speed(self, poses: np.ndarray) -> np.ndarray:
@@ -180,35 +180,42 @@ class RetargetSolver:
             effort=effort, stiffness=how.stiffness, asked=asked, box=box, path=how.path, device=self.device,
         )  # fmt: skip
 
-    def _untangled(self, goals: list[Goal], held: Held, poses: np.ndarray, how: Smoothing) -> np.ndarray:
-        """Return poses (t, n) solved again where shapes are still inside each other, objects or the ground."""
+    def _untangled(
+        self, goals: list[Goal], held: Held, poses: np.ndarray, how: Smoothing,
+        box: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """Return poses (t, n) solved again where shapes are still inside each other, objects or the ground.
+
+        box: bounds (t, n) instead of the limits.
+        """
         depth = self._depth_anywhere(poses)
         deep = depth > DEEP
-        for _ in range(FREEINGS):
+        for k in range(FREEINGS):
             if not deep.any():
                 break
-            before, poses = poses, self._solved_again(goals, held, poses, how, deep)
+            calm = Smoothing(how.seconds, CALMLY**k * how.stiffness, how.path if k < 2 else None)
+            before, poses = poses, self._solved_again(goals, held, poses, calm, deep, box, FIRMER**k)
             moved = np.flatnonzero((poses != before).any(axis=1))
-            depth[moved], last = self._depth_anywhere(poses[moved]), depth[deep].max()
-            deep = depth > DEEP
-            if depth.max() > STUCK * last:
-                break
+            depth[moved] = self._depth_anywhere(poses[moved])
+            deep = depth > (SHOWS if k else DEEP)
         return poses
 
     def _solved_again(
         self, goals: list[Goal], held: Held, poses: np.ndarray, how: Smoothing, asked: np.ndarray,
-        box: tuple[np.ndarray, np.ndarray] | None = None,
+        box: tuple[np.ndarray, np.ndarray] | None = None, firmness: float = 1.0,
     ) -> np.ndarray:  # fmt: skip
         """Return poses (t, n) solved again around given frames (t,), with the dofs that limits hold; others stay.
 
         What is near in poses keeps off each other, ground and objects. held: goals with their weights (t,) over time,
-        such as those of feet that stand and hands that touch. box: bounds (t, n) instead of the limits.
+        such as those of feet that stand and hands that touch. box: bounds (t, n) instead of the limits. firmness: how
+        much harder than usual shapes keep off each other, ground and objects.
         """
         out = poses.copy()
         margin = reach_of(how.seconds, self.motion.fps) + 2  # a frame meets the two on either side of it
         for a, b in runs(maximum_filter1d(asked, 2 * margin + 1)):
             part, rows = out[a:b], slice(a, b)
-            near = [*self.wanted.clearances(part), *((goal, np.ones(b - a)) for goal in self.wanted.apart(part))]
+            apart = [(goal, np.full(b - a, firmness)) for goal in self.wanted.apart(part)]
+            near = [*((goal, firmness * weights) for goal, weights in self.wanted.clearances(part)), *apart]
             some = [(goal.moved(goal.target[rows]), weights[rows]) for goal, weights in held if weights[rows].any()]
             problem = self._with([goal.moved(goal.target[rows]) for goal in goals], [*some, *near], b - a)
             bounds = None if box is None else (box[0][rows], box[1][rows])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
+from scipy.ndimage import gaussian_filter1d, maximum_filter1d
 
 from posable.model.joint_values import Floats
 
@@ -149,5 +151,9 @@ def within_steps(paths: Floats, most: Floats) -> Floats:
 
 
 def slowed(paths: Floats, most: Floats, frames: float) -> Floats:
-    """Return such paths without corners: a Gaussian of some frames' width rounds them and makes no step longer."""
-    return gaussian_filter1d(within_steps(paths, most), frames, axis=0, mode="nearest")
+    """Return such paths without corners: a Gaussian of some frames' width rounds them where they differ."""
+    limited = within_steps(paths, most)
+    rounded = gaussian_filter1d(limited, frames, axis=0, mode="nearest")
+    about = maximum_filter1d((limited != paths).astype(float), 2 * math.ceil(3.0 * frames) + 1, axis=0)
+    share = gaussian_filter1d(about, frames, axis=0, mode="nearest")
+    return within_steps(limited + share * (rounded - limited), most)
