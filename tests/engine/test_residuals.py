@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from posable.engine.layout import ALONG, AXES, WEIGHT, work_size
-from posable.engine.residuals import residual_rows, residuals_and_jacobian
+from posable.engine.layout import ALONG, AXES, CONSTANTS, LOCAL, TARGETS, WEIGHT, work_size
+from posable.engine.residuals import residual_rows, residuals_and_jacobian, vector_residuals
+from posable.engine.springs import ORIENTATION_SPRING
 
 
 def matrix(row):
@@ -114,3 +115,24 @@ def test_rotation_vector_rows_are_angular_velocity(lab):
     assert np.allclose(jacobian, lab.slope(lambda q: stack(lab, skeleton, springs, q, 1)[0], pose), atol=1e-9)
     gauss_newton = lab.gathered(skeleton, springs, pose, exact=0.0)[2]
     assert np.allclose(jacobian.T @ jacobian, gauss_newton, atol=1e-10)
+
+
+@pytest.mark.parametrize("angle", [1e-3, 1.0, 2.5, 3.1, np.pi - 1e-7])
+def test_an_orientation_as_three_rows(angle):
+    """2 sin(angle / 2) n and its derivative along rotations, up to half a turn."""
+    rng = np.random.default_rng(5)
+    target, axis, spin = Rotation.random(random_state=3).as_matrix(), rng.normal(size=3), rng.normal(size=3)
+    axis /= np.linalg.norm(axis)
+    body = target @ Rotation.from_rotvec(angle * axis).as_matrix()
+    row, goal = np.zeros(CONSTANTS), np.zeros(TARGETS)
+    goal[ALONG : ALONG + 9] = target.ravel()
+    frame, out = np.array([0.0, 0.0, 0.0, *np.eye(3).ravel()]), np.empty((3, 30))
+    step = 1e-6
+    turned = [Rotation.from_rotvec(x * spin).as_matrix() @ body for x in (0.0, step, -step)]
+    axes = np.ascontiguousarray([turn.T for turn in turned])
+    vector_residuals(ORIENTATION_SPRING, row, goal, axes, frame, np.empty(LOCAL), out)
+    np.testing.assert_allclose(out[0, :3], 2.0 * np.sin(0.5 * angle) * axis, atol=1e-12)
+    slopes = out[0, 3:].reshape(3, 3, 3)  # axis of the body, row, component
+    if angle < 3.14:  # beyond half a turn the axis points the other way
+        moved = np.einsum("jac,jc->a", slopes, np.cross(spin, body.T))
+        np.testing.assert_allclose(moved, (out[1, :3] - out[2, :3]) / (2.0 * step), atol=1e-8)

@@ -116,6 +116,50 @@ def _vector_from_symmetric(r, spring, target, trace, q):
 
 
 @kernel
+def half_sine_rows(r, spring, target, out):
+    """Write 2 sin(angle / 2) n (3,) of T'R, n its axis, and its derivative by each axis of the body, by rows (3, 9).
+
+    It is twice the vector part of the quaternion: N / (2 p), with p the largest of the quaternion's four numbers, so
+    that no digits are lost at half a turn, and N and 4 p^2 linear in the entries of T'R.
+    """
+    pivot, square = 3, 1.0  # 4 p^2; pivot 3: the scalar part
+    for k in range(3):
+        square += _mixed(r, spring, target, k, k)
+    trace = square - 1.0
+    for k in range(3):
+        other = 1.0 + 2.0 * _mixed(r, spring, target, k, k) - trace
+        if other > square:
+            pivot, square = k, other
+    p = 0.5 * math.sqrt(square)
+    if pivot < 3:  # the scalar part is not negative
+        u, v = (pivot + 1) % 3, (pivot + 2) % 3
+        p = math.copysign(p, _mixed(r, spring, target, v, u) - _mixed(r, spring, target, u, v))
+    for k in range(30):
+        out[k] = 0.0
+    for a in range(3):
+        u, v = (a + 1) % 3, (a + 2) % 3
+        if pivot == 3:
+            out[a] = 0.5 * (_mixed(r, spring, target, v, u) - _mixed(r, spring, target, u, v)) / p
+        elif pivot == a:
+            out[a] = 2.0 * p
+        else:
+            out[a] = 0.5 * (_mixed(r, spring, target, a, pivot) + _mixed(r, spring, target, pivot, a)) / p
+        for i in range(3):
+            for j in range(3):
+                own = (1.0 if pivot == 3 or i == pivot else -1.0) if i == j else 0.0  # of 4 p^2 by entry (i, j)
+                slope = 0.0  # of N
+                if pivot == 3:
+                    slope = (1.0 if i == v and j == u else 0.0) - (1.0 if i == u and j == v else 0.0)
+                elif a == pivot:
+                    slope = own
+                elif (i == pivot and j == a) or (i == a and j == pivot):
+                    slope = 1.0
+                slope = 0.5 * slope / p - 0.125 * out[a] * own / (p * p)
+                for c in range(3):
+                    out[3 + 9 * j + 3 * a + c] += slope * target[ALONG + 3 * c + i]
+
+
+@kernel
 def combine(figure, body, c, row, jacobian):
     """Multiply three rows of J by the 3x3 matrix c (9,), in place, in the columns of the dofs above a body."""
     i = last_dof(figure, body)
@@ -258,20 +302,26 @@ def rows_of(kind, vectors):
 
 @entry
 def vector_residuals(kind, row, target, vectors, frame, local, out):
-    """Write the residual of a spring as a vector, and its derivatives by the point e and the direction d it reads.
+    """Write the residual of a spring as a vector, and its derivatives by the points and directions that it reads.
 
-    A residual of one row is a length along its gradient by e: as a vector it is r dr/de.
+    A residual of one row is a length along its gradient by e: as a vector it is r dr/de. An orientation, whose energy
+    is that of three axes, is 2 sin(angle / 2) n in its goal's axes: three rows that a matrix can weight.
 
     Args:
-        kind: Any kind but ORIENTATION.
-        row: (CONSTANTS,) its constants; e and d are written into them.
+        kind: Any kind.
+        row: (CONSTANTS,) its constants; the vectors are written into them.
         target: (TARGETS,) its target.
-        vectors: (t, 2, 3) e and d.
+        vectors: (t, 2, 3) e and d; (t, 3, 3) the three axes of an ORIENTATION.
         frame: (12,) three zeros and a unit matrix: of a body at the origin.
         local: (LOCAL,) scratch memory.
-        out: (t, 21) written: the vector, and its derivatives by e and by d, by rows.
+        out: (t, 3 + 9 k) written: the vector, and its derivatives by each of its k vectors, by rows.
     """
     for t in range(vectors.shape[0]):
+        if kind == ORIENTATION_SPRING:
+            for k in range(9):
+                row[AXES + k] = vectors[t, k % 3, k // 3]
+            half_sine_rows(frame[3:], row, target, out[t])
+            continue
         for k in range(3):
             row[POINT + k], row[AXES + k] = vectors[t, 0, k], vectors[t, 1, k]
         for k in range(21):

@@ -156,7 +156,6 @@ def second_differences(function: Callable[[np.ndarray], float], x: np.ndarray) -
 
 # --- The residual of each spring as a vector ---
 
-TINY_STEP = 1e-30  # of complex steps: small enough that second-order terms vanish
 AT_REST = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0])  # a body at the origin
 Vectors = list[tuple[int, np.ndarray, float]]
 
@@ -223,50 +222,23 @@ def residual(spring: Spring, row: Row, v: np.ndarray, shares: np.ndarray) -> tup
 
 
 def own_residual(kind: int, row: Row, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the residual (s, 3) of a kind of spring and its derivative (s, k, 3, 3) by vectors (s, k, 3) of its body.
-
-    An orientation has three axes in the engine. Three rows that a matrix can weight are 2 sin(angle / 2) n, and their
-    derivative comes from complex steps.
-    """
-    constants, target = row
-    if kind == ORIENTATION_SPRING:
-        axes = target[ALONG : ALONG + 9].reshape(3, 3)
-        steps = np.concatenate([np.zeros((1, 9)), np.eye(9) * TINY_STEP * 1j]).reshape(10, 3, 3)
-        every = twice_half_sine(axes.T @ np.swapaxes(v[:, None] + steps, -1, -2))
-        return np.real(every[:, 0]), (np.imag(every[:, 1:]) / TINY_STEP).reshape(-1, 3, 3, 3)
+    """Return the residual (s, 3) of a spring, and its derivative (s, k, 3, 3) by vectors (s, k, 3) of its body."""
     from posable.engine.residuals import vector_residuals
 
-    both, reads = np.empty((len(v), 2, 3)), READS[kind]
-    both[:, 0], both[:, 1] = constants[POINT : POINT + 3], constants[AXES : AXES + 3]
-    both[:, ["ed".index(letter) for letter in reads]] = v
-    out = np.empty((len(v), 21))
-    vector_residuals(kind, constants.copy(), target.copy(), both, AT_REST, np.empty(LOCAL), out)
-    r, slopes = out[:, :3], np.swapaxes(out[:, 3:].reshape(-1, 2, 3, 3), -1, -2)
+    constants, target = row
+    if kind == ORIENTATION_SPRING:
+        places, every = [0, 1, 2], np.ascontiguousarray(v)
+    else:
+        places, every = ["ed".index(letter) for letter in READS[kind]], np.empty((len(v), 2, 3))
+        every[:, 0], every[:, 1] = constants[POINT : POINT + 3], constants[AXES : AXES + 3]
+        every[:, places] = v
+    out = np.empty((len(v), 3 + 9 * every.shape[1]))
+    vector_residuals(kind, constants.copy(), target.copy(), every, AT_REST, np.empty(LOCAL), out)
+    r, slopes = out[:, :3], np.swapaxes(out[:, 3:].reshape(len(v), -1, 3, 3), -1, -2)
     if kind == POINT_SPRING:
         kept = unpack_sym(constants[MEASURE : MEASURE + 6])
         r, slopes = r @ kept, slopes @ kept
-    return r, slopes[:, ["ed".index(letter) for letter in reads]]
-
-
-def twice_half_sine(q: np.ndarray) -> np.ndarray:
-    """Return 2 sin(angle / 2) n (..., 3) of rotations q (..., 3, 3): twice the vector part of their quaternions.
-
-    Computed from the largest of the quaternion's four numbers, so that no digits are lost at half a turn.
-    """
-    a, b, c = q[..., 0, 0], q[..., 1, 1], q[..., 2, 2]
-    skew = [q[..., 2, 1] - q[..., 1, 2], q[..., 0, 2] - q[..., 2, 0], q[..., 1, 0] - q[..., 0, 1]]
-    sums = {(i, j): q[..., i, j] + q[..., j, i] for i, j in ((0, 1), (0, 2), (1, 2))}
-    squares = np.stack([1.0 + a + b + c, 1.0 + a - b - c, 1.0 - a + b - c, 1.0 - a - b + c], axis=-1)
-    largest = np.real(squares).argmax(axis=-1)
-    roots = np.sqrt(np.where(np.arange(4) == largest[..., None], squares, 1.0))  # twice that number
-    by_w = np.stack([s / roots[..., 0] for s in skew], axis=-1)
-    out = np.where((largest == 0)[..., None], by_w, 0.0)
-    for k in range(3):
-        root = roots[..., k + 1]
-        sense = np.where(np.real(skew[k]) < 0.0, -1.0, 1.0)  # the scalar part is not negative
-        parts = [root if i == k else sums[min(i, k), max(i, k)] / root for i in range(3)]
-        out = np.where((largest == k + 1)[..., None], sense[..., None] * np.stack(parts, axis=-1), out)
-    return out
+    return r, slopes[:, places]
 
 
 # --- One weight matrix over residuals of any kinds ---
