@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import posable as ps
 from posable.engine import boxed_newton, speed_limits
+from posable.engine.control import views
 from posable.engine.jit import plain
-from posable.engine.packed import views
 from posable.errors import GoalError, SolverError, UnknownName
 
 

@@ -13,10 +13,10 @@ from numpy import ndarray
 from posable._solve import box_of, starts_of
 from posable.engine import boxed_newton, speed_limits
 from posable.engine import control as tick
+from posable.engine.control import HELD, NEW, QUIET, Packed, pack, views
 from posable.engine.jit import machine_code
 from posable.engine.joints import SLIDE
 from posable.engine.layout import KIND, OFF, ROBUST
-from posable.engine.packed import HELD, NEW, QUIET, Packed, pack, views
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal
 from posable.goals.energy import convex_model, fill_model, measured_rows, place_vectors

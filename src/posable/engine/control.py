@@ -17,6 +17,10 @@ With strict priorities or jerk limits, the wanted pose is instead one at which t
 from __future__ import annotations
 
 import math
+from collections import namedtuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from posable.engine.assemble import (
     clear_hessian,
@@ -27,12 +31,25 @@ from posable.engine.assemble import (
     target_gap,
     write_target,
 )
+from posable.engine.bounds import copy_into
 from posable.engine.boxed_newton import COUPLED, DT, ENERGY, ITERATIONS, MOVING, SETTLED, mean_diagonal, minimise_in_box
-from posable.engine.jit import entry, kernel, small
+from posable.engine.jit import as_python, entry, kernel, small
 from posable.engine.joints import ROTVEC, SWING, forward, parameters_of
-from posable.engine.layout import DEPTH, KIND, Springs, workspace
+from posable.engine.layout import (
+    CONSTANTS,
+    DEPTH,
+    KIND,
+    SOLID_WIDTH,
+    TARGETS,
+    Figure,
+    Levels,
+    Order,
+    Shapes,
+    Springs,
+    carver,
+    workspace,
+)
 from posable.engine.ltl import damped_copy, factorise, multiply, substitute
-from posable.engine.packed import ASKED, DEPTHS, HELD, NEW, QUIET, carve, carve_levels
 from posable.engine.speed_limits import (
     ACCEL,
     ACCELERATION,
@@ -78,6 +95,112 @@ OFFSET_DAMPING = 1e-4
 MOST_OFFSET = 0.2  # [rad, m]
 SOFT = 0.03  # [s] in which a dof meets its wanted value, and in which its course counts, while some dof lags far behind
 FAR = 0.05  # of the braking distance from full speed: a dof further than this lags far behind
+
+
+# --- A controller in two flat arrays ---
+#
+# Numba inspects each array argument. Figure, springs and state of a controller are about thirty arrays, and inspecting
+# them takes as long as the step itself. `carve` returns views of the flat arrays inside kernels; `views` is the same
+# function in plain Python, for the caller, who writes targets into them.
+
+ASKED = 17  # size of a new target: at most a transform by rows, then one of the codes below
+QUIET, NEW, HELD = 0.0, 1.0, 2.0  # no new target; a new target; one that is not finite, so that the last one is kept
+
+SIZES = (
+    "n", "b", "g", "goals", "d", "solids", "corners", "balls", "fields", "touches", "pairs", "rows", "params",
+    "levels", "work",
+)  # fmt: skip  # the header of the integers
+DEPTHS, LEVELS, WORK = SIZES.index("d"), SIZES.index("levels"), SIZES.index("work")
+INTS: Shapes = {
+    "goals": ("goals", 2), "body": ("b", 4), "dof": ("n", 5), "touch": ("touches", 4), "pair": ("pairs", 2),
+    "order": ("n", 3), "tree": ("n", 3), "kind": ("g", 4),
+}  # fmt: skip
+FLOATS: Shapes = {
+    "errors": ("g",), "state": ("rows", "n"), "params": ("params",), "asked": ("goals", ASKED), "rest": ("b", 12),
+    "sign": ("n",), "mass": ("b", 4), "solid": ("solids", SOLID_WIDTH), "corner": ("corners", 3), "ball": ("balls", 4),
+    "field": ("fields",), "constants": ("g", CONSTANTS), "targets": ("g", TARGETS), "pull": ("n",), "home": ("n",),
+}  # fmt: skip
+LEVEL_SHAPES: Shapes = {
+    "constants": ("levels", "g", CONSTANTS), "pull": ("levels", "n"), "home": ("levels", "n"),
+    "gradient": ("levels", "n"), "hessian": ("levels", "n", "d"), "total": ("rows", "d"), "weight": ("levels",),
+    "scale": ("levels",), "calm": ("levels",),
+}  # fmt: skip
+_HEADER = {name: f"ints[{k}]" for k, name in enumerate(SIZES)}
+carve_ints = carver(namedtuple("Ints", INTS), INTS, "ints", **_HEADER)
+carve_floats = carver(namedtuple("Floats", FLOATS), FLOATS, "ints", **_HEADER)
+carve_levels = carver(Levels, LEVEL_SHAPES, "levels, n, g, d", rows="(n if levels > 0 else 0)")
+
+
+class Packed(NamedTuple):
+    """Views of the arrays of a packed controller."""
+
+    errors: np.ndarray  # (g,) float64 [m, rad]: of the springs at the new pose
+    state: np.ndarray  # (ROWS, n) float64: see `posable.engine.speed_limits`
+    params: np.ndarray  # (PARAMS,) float64: see `posable.engine.boxed_newton`
+    asked: np.ndarray  # (goals, ASKED) float64 [m, 1]: new targets
+    goals: np.ndarray  # (goals, 2) int64: the first spring of each goal, and how many numbers its target has
+    figure: Figure
+    order: Order
+    tree: Order  # that of the figure alone, where no spring couples its branches
+    springs: Springs
+    levels: Levels
+    work: np.ndarray  # float64: scratch memory, see `workspace`
+
+
+def pack(
+    figure: Figure, order: Order, tree: Order, springs: Springs, goals, depth: int, rows: int, params: int,
+    levels: int, work: int,
+):  # fmt: skip
+    """Return integers and floats: the figure, its springs, and room for a state, params and scratch memory.
+
+    Args:
+        figure: The figure.
+        order: Its elimination order.
+        tree: Its elimination order where no spring couples its branches.
+        springs: The goals' springs.
+        goals: (goals, 2) int64, see `Packed`.
+        depth: Of the elimination tree.
+        rows: Of the state (rows, n).
+        params: How many.
+        levels: Of strict priorities; 0 where there is one alone.
+        work: How many numbers of scratch memory.
+    """
+    n, g = len(figure.dof), len(springs.kind)
+    sizes = (
+        n, len(figure.body), g, len(goals), depth, len(figure.solid), len(figure.corner), len(figure.ball),
+        len(figure.field), len(figure.touch), len(figure.pair), rows, params, levels, work,
+    )  # fmt: skip
+    arrays: dict[str, Any] = {"goals": goals, "order": order.rows, "tree": tree.rows}
+    arrays |= figure._asdict() | springs._asdict()
+    room = g + rows * n + params + len(goals) * ASKED
+    more = levels * (CONSTANTS * g + 3 * n + n * depth + 3) + (n * depth if levels else 0) + work
+    ints = [sizes, *(arrays[name] for name in INTS)]
+    floats = [np.zeros(room), *(arrays[name] for name in FLOATS if name in arrays), np.zeros(more)]
+    return (
+        np.concatenate([np.asarray(part, dtype=np.int64).ravel() for part in ints]),
+        np.concatenate([np.asarray(part, dtype=np.float64).ravel() for part in floats]),
+    )
+
+
+@kernel
+def carve(ints, floats):
+    """Return views of the arrays that `pack` made."""
+    a, _ = carve_ints(ints, len(SIZES), ints)
+    f, i = carve_floats(floats, 0, ints)
+    n, g = a.dof.shape[0], a.kind.shape[0]
+    levels, _ = carve_levels(floats, i, ints[LEVELS], n, g, ints[DEPTHS])
+    work = floats[floats.shape[0] - ints[WORK] :]
+    figure = Figure(a.body, f.rest, a.dof, f.sign, f.mass, f.solid, f.corner, f.ball, f.field, a.touch, a.pair)
+    springs = Springs(a.kind, f.constants, f.targets, f.pull, f.home)
+    return Packed(
+        f.errors, f.state, f.params, f.asked, a.goals, figure, Order(a.order), Order(a.tree), springs, levels, work
+    )
+
+
+views = as_python(carve)
+
+
+# --- The tick ---
 
 
 @small
@@ -273,7 +396,7 @@ def follow_targets(
     """
     n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
     ws = workspace(work, n, b, g, d)
-    levels = carve_levels(work[0:0], 0, n, g, d)
+    levels, _ = carve_levels(work, 0, 0, n, g, d)
     for t in range(poses.shape[0]):
         springs = springs_of(kind, constants, targets, t, state[PULL], state[HOME])
         bare = springs_of(kind, constants, targets, t, pull, home)
@@ -288,8 +411,7 @@ def follow_targets(
         minimise_in_box(figure, order, order, springs, bare, levels, state, ws, params)
         iterations[t] = params[ITERATIONS]
         energy_at(figure, springs, state[WANTED], ws)
-        for k in range(g):
-            errors[t, k] = ws.error[k]
+        copy_into(ws.error, errors[t])
         for i in range(n):
             q = poses[t, i] = state[WANTED, i]
             state[ORIGIN, i] = min(max(state[ORIGIN, i], q - BACKLASH), q + BACKLASH)
@@ -353,8 +475,7 @@ def control_tick(figure, order, tree, springs, levels, state, params, work, d, e
     for i in range(n):
         label_active_limit(state, i, dt)
     energy_at(figure, springs, state[POSE], ws)
-    for k in range(g):
-        errors[k] = ws.error[k]
+    copy_into(ws.error, errors)
 
 
 @kernel

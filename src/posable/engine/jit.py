@@ -204,6 +204,13 @@ def with_names(function: Callable[..., Any], name: str, **names: Any) -> Callabl
     return copy
 
 
+def as_python(of: kernel) -> Callable[..., Any]:
+    """Return a kernel as a plain Python function that calls plain Python functions only, whatever the mode."""
+    code, names = of.py_func.__code__, of.py_func.__globals__
+    called = {name: as_python(names[name]) for name in code.co_names if isinstance(names.get(name), kernel)}
+    return with_names(of.py_func, code.co_name, **called)
+
+
 def plain(function: Any) -> Callable[..., Any]:
     """Return the Python function of a kernel."""
     return getattr(function, "py_func", function)

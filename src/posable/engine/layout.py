@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -102,9 +102,7 @@ OFF = -1.0  # in ROBUST: the spring is disabled; it has no energy, no force and 
 class Springs(NamedTuple):
     """Goals as the kernels see them: springs on bodies, and springs on the degrees of freedom themselves."""
 
-    kind: (
-        np.ndarray
-    )  # (g, 4) int64: SPRING kind (springs.py), ON body or CENTER, GOAL that it belongs to, OTHER body or -1
+    kind: np.ndarray  # (g, 4) int64: SPRING kind (springs.py), ON body or CENTER, its GOAL, OTHER body or -1
     constants: np.ndarray  # (g, CONSTANTS) float64: see the slices above
     targets: np.ndarray  # (g, TARGETS) float64
     pull: np.ndarray  # (n,) float64 [1]: stiffness of a spring on each dof towards `home`
@@ -189,8 +187,10 @@ FRESH, GOING = 0.0, 1.0  # values of PHASE
 ) = range(5)
 
 
+Shapes = dict[str, tuple[int | str, ...]]  # of every array of a record, in order: numbers, and names of sizes
+
 # The shape of every array of a Workspace, in order; the sizes are those of the head of this file, and sticky: g + 1
-WORKSPACE_SHAPES: dict[str, tuple[int | str, ...]] = {
+WORKSPACE_SHAPES: Shapes = {
     "sine": ("n",), "cosine": ("n",), "origin": (3,), "position": ("b", 3), "rotation": ("b", 9), "twist": ("n", 6),
     "wrench": ("b", 6), "stiffness": ("b", 21), "gradient": ("n",), "hessian": ("n", "d"), "factor": ("n", "d"),
     "step": ("n",), "trial": ("n",), "best": ("n",), "spare": ("n",), "anchor": ("n",), "path": ("n",),
@@ -215,6 +215,9 @@ def work_size(n: int, b: int, g: int, d: int) -> int:
     return sum(math.prod(shape) for shape in workspace_shapes(n, b, g, d).values())
 
 
+# --- Records as views of flat arrays ---
+
+
 @small
 def matrix(flat, first, rows, columns):
     """Return rows x columns numbers of a flat array, from index `first` on, as a view."""
@@ -233,42 +236,38 @@ def take_matrix(flat, first, rows, columns):
     return matrix(flat, first, rows, columns), first + rows * columns
 
 
+@small
+def take_matrices(flat, first, count, rows, columns):
+    """Return a view of `count` such matrices, and the index after them."""
+    last = first + count * rows * columns
+    return flat[first:last].reshape(count, rows, columns), last
+
+
+def carver(record: Any, shapes: Shapes, arguments: str, **sizes: str) -> kernel:
+    """Return a kernel (flat, i, *arguments) -> (record, j): its arrays as views of a flat array, from i up to j.
+
+    Args:
+        record: A named tuple.
+        shapes: Of its arrays.
+        arguments: The names of the kernel's other arguments.
+        **sizes: What the sizes in `shapes` that are no arguments are, in terms of those.
+    """
+    lines = [f"def carve(flat, i, {arguments}):"]
+    for name, shape in shapes.items():
+        takes = ("take_vector", "take_matrix", "take_matrices")[len(shape) - 1]
+        lines.append(f"    {name}_, i = {takes}(flat, i, {', '.join(sizes.get(str(one), str(one)) for one in shape)})")
+    lines.append(f"    return record({', '.join(f'{name}_' for name in shapes)}), i")
+    names = {"record": record, "take_vector": take_vector, "take_matrix": take_matrix, "take_matrices": take_matrices}
+    exec(compile("\n".join(lines), __file__, "exec"), names)
+    return small(names["carve"])
+
+
+carve_workspace = carver(Workspace, WORKSPACE_SHAPES, "n, b, g, d", sticky="g + 1")
+
+
 @kernel
 def workspace(work, n, b, g, d):
     """Return the arrays of a `Workspace` as views of one flat array of `work_size(n, b, g, d)` numbers."""
-    sine, i = take_vector(work, 0, n)
-    cosine, i = take_vector(work, i, n)
-    origin, i = take_vector(work, i, 3)
-    position, i = take_matrix(work, i, b, 3)
-    rotation, i = take_matrix(work, i, b, 9)
-    twist, i = take_matrix(work, i, n, 6)
-    wrench, i = take_matrix(work, i, b, 6)
-    stiffness, i = take_matrix(work, i, b, 21)
-    gradient, i = take_vector(work, i, n)
-    hessian, i = take_matrix(work, i, n, d)
-    factor, i = take_matrix(work, i, n, d)
-    step, i = take_vector(work, i, n)
-    trial, i = take_vector(work, i, n)
-    best, i = take_vector(work, i, n)
-    spare, i = take_vector(work, i, n)
-    anchor, i = take_vector(work, i, n)
-    path, i = take_vector(work, i, n)
-    chain, i = take_matrix(work, i, 6, d)
-    frame, i = take_vector(work, i, 9)
-    error, i = take_vector(work, i, g)
-    sticky, i = take_vector(work, i, g + 1)
-    row, i = take_vector(work, i, CONSTANTS)
-    target, i = take_vector(work, i, TARGETS)
-    load, i = take_vector(work, i, 27)
-    local, i = take_vector(work, i, LOCAL)
-    center, i = take_vector(work, i, 3)
-    mass, i = take_matrix(work, i, b, 4)
-    column, i = take_matrix(work, i, n, 3)
-    ball, i = take_matrix(work, i, b, 3)
-    memory, i = take_vector(work, i, MEMORY)
-    sticky[g] = memory[REJECTED] = 0.0
-    return Workspace(
-        sine, cosine, origin, position, rotation, twist, wrench, stiffness, gradient, hessian, factor, step, trial,
-        best, spare, anchor, path, chain, frame, error, sticky, row, target, load, local, center, mass, column, ball,
-        memory,
-    )  # fmt: skip
+    ws, _ = carve_workspace(work, 0, n, b, g, d)
+    ws.sticky[g] = ws.memory[REJECTED] = 0.0
+    return ws
