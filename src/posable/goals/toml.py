@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from os import PathLike
 from typing import Any
 
@@ -103,11 +104,20 @@ def from_table(table: Mapping[str, Any]) -> Goal:
         raise GoalError("goal", expected="a table", got=repr(table))
     arguments = dict(table)
     kind = arguments.pop("kind", None)
-    if not isinstance(kind, str) or (kind not in KINDS and kind not in GOALS):
+    if not isinstance(kind, str) or (made := _class_of(kind)) is None:
         raise unknown("kind of goal", kind, (*KINDS, *GOALS))
     for key, value in arguments.items():
         arguments[key] = _argument(key, value)
-    return _made(kind, KINDS[kind][0] if kind in KINDS else GOALS.get(kind), arguments)
+    return _made(kind, made, arguments)
+
+
+def _class_of(kind: str) -> Any:
+    """Return the class of a goal that goal files may hold: in KINDS, or with `arguments()`, ours or a package's own."""
+    if kind in KINDS:
+        return KINDS[kind][0]
+    found = GOALS.get(kind) if kind in GOALS else getattr(import_module(__package__), kind, None)
+    own = isinstance(found, type) and issubclass(found, Goal) and found.arguments is not Goal.arguments
+    return found if own or kind in GOALS else None
 
 
 def _argument(key: str, value: Any) -> Any:
@@ -160,8 +170,8 @@ def _rotation(value: Mapping[str, Any]) -> Any:
 def to_table(goal: Goal) -> dict[str, Any]:
     """Return a goal as a plain table: its kind and the arguments of its class, as numbers, strings and lists."""
     kind = type(goal).__name__
-    if kind in GOALS and GOALS.get(kind) is type(goal):
-        return _plugin_table(goal)
+    if kind not in KINDS and _class_of(kind) is type(goal):
+        return _arguments_table(goal)
     if kind not in KINDS or KINDS[kind][0] is not type(goal):
         raise GoalError(f"{goal}", expected=f"one of {', '.join(KINDS)}", got="a goal that has no form in a file")
     out: dict[str, Any] = {"kind": kind}
@@ -179,8 +189,8 @@ def to_table(goal: Goal) -> dict[str, Any]:
     return out
 
 
-def _plugin_table(goal: Goal) -> dict[str, Any]:
-    """Return the table of a goal of another package: its arguments, and the options that they do not give."""
+def _arguments_table(goal: Goal) -> dict[str, Any]:
+    """Return the table of a goal with `arguments()`: those, and the options that they do not give."""
     kind = type(goal).__name__
     arguments = {key: value for key, value in goal.arguments().items() if value is not None}
     made = _made(kind, type(goal), arguments)
@@ -194,9 +204,11 @@ def _plugin_table(goal: Goal) -> dict[str, Any]:
 
 def _options_of(goal: Goal) -> dict[str, Any]:
     """Return the options of a goal as plain values; its weight as the goal that it derives from writes it."""
+    weight = getattr(goal, "weight", None)
+    weight = matrix_weight(weight) if isinstance(weight, np.ndarray) and weight.shape == (6,) else weight
     base = next((kind for kind in type(goal).__mro__ if KINDS.get(kind.__name__, (None,))[0] is kind), None)
     written = {} if base is None else KINDS[base.__name__][1](goal)
-    options = {"weight": written.get("weight", getattr(goal, "weight", None))}
+    options = {"weight": written.get("weight", weight)}
     options |= {key: getattr(goal, key, None) for key in ("tolerance", "robust", "label", "priority")}
     return {key: plain(value) for key, value in options.items()}
 
