@@ -48,6 +48,12 @@ class StridedInput(NamedTuple):
     wide: bool  # double precision
     owner: Any  # keeps the memory alive
 
+    @classmethod
+    def copy(cls, rows: np.ndarray, stream: Stream) -> StridedInput:
+        """Copy rows (t, m) to the GPU, or one row that all problems share."""
+        there = Buffer(stream, rows.shape, np.float64).take(rows)
+        return cls(there.pointer, rows.shape[1] if len(rows) > 1 else 0, np.arange(rows.shape[1]), True, there)
+
     def later(self, problems: int) -> StridedInput:
         """Return the same input from another problem on."""
         return self._replace(at=self.at + problems * self.step)
@@ -153,15 +159,9 @@ class BatchBuffers:
     """The arrays of one piece of a batch while it is being solved."""
 
     def __init__(
-        self,
-        lanes: CompiledProblem,
-        out: DeviceSolutions,
-        data: Buffer,
-        starts: Buffer,
-        seed: int,
-        most: int,
+        self, lanes: CompiledProblem, out: DeviceSolutions, data: Buffer, starts: Buffer, seed: int, most: int,
         shared: bool,
-    ):
+    ):  # fmt: skip
         self.lanes, self.out, self.stream = lanes, out, out.pose.stream
         self.total, self.n = total, _ = out.pose.shape
         self.data, self.starts, self.seed = data, starts, float((seed * 2654435761 + 12345) % 4294967296)
@@ -292,12 +292,10 @@ class DeviceProblem(Problem):
         out = np.repeat(self._template_targets, total // len(self._template_targets), axis=0)
         for k, goal in enumerate(self.goals):
             if goal.device_array is not None:
-                axes, springs = ELEMENTS[type(goal)]
+                axes = ELEMENTS[type(goal)][0]
                 values = fetched(goal.device_array).reshape(-1, int(np.prod(goal.device_array.shape[-axes:])))
-                rows = [row for row, owner in enumerate(self.owners) if owner == k]
-                for row, pairs in zip(rows, springs, strict=True):
-                    for column, element in pairs:
-                        out[:, row, column] = values[:, element]
+                picked, places = target_columns(self, k)
+                out.reshape(total, -1)[:, places] = values[:, picked]
         return out
 
 
@@ -322,17 +320,14 @@ def moving_of(problem: Problem) -> tuple[int, ...]:
     """Return the elements that differ between problems; for targets that are not packed, all that goals write."""
     if not problem.streams_targets:
         return moving_elements(problem)
-    return tuple(sorted(place for goal in goal_columns(problem) for place in goal[1]))
+    return tuple(sorted(place for k in range(len(problem.goals)) for place in target_columns(problem, k)[1]))
 
 
-def goal_columns(problem: Problem) -> list[tuple[list[int], list[int]]]:
-    """Return for each goal the elements of its target, and where they go in the targets (g, TARGETS)."""
-    out = []
-    for goal, row in zip(problem.goals, problem.first_rows, strict=True):
-        _, springs = ELEMENTS[type(goal)]
-        pairs = [(element, (row + k) * TARGETS + column) for k, each in enumerate(springs) for column, element in each]
-        out.append(([element for element, _ in pairs], [place for _, place in pairs]))
-    return out
+def target_columns(problem: Problem, goal: int) -> tuple[list[int], list[int]]:
+    """Return the elements of a goal's target, and where they go in the targets (g, TARGETS), counted by rows."""
+    row, (_, springs) = problem.first_rows[goal], ELEMENTS[type(problem.goals[goal])]
+    pairs = [(element, (row + k) * TARGETS + column) for k, each in enumerate(springs) for column, element in each]
+    return [element for element, _ in pairs], [place for _, place in pairs]
 
 
 def lanes_for(on: Gpu, problem: Problem, request: SolveOptions, plan: KernelPlan) -> CompiledProblem:
@@ -489,10 +484,8 @@ class BatchStream:
         self.columns = []
         if problem.streams_targets and own.values is None:
             at = {place: k for k, place in enumerate(lanes.plan.moving)}
-            self.columns = [
-                (np.array(picked), np.array([at[place] for place in places]))
-                for picked, places in goal_columns(problem)
-            ]
+            every = (target_columns(problem, k) for k in range(len(problem.goals)))
+            self.columns = [(np.array(picked), np.array([at[place] for place in places])) for picked, places in every]
             self.values = problem.target_values()
 
     def close(self) -> None:
@@ -510,16 +503,13 @@ class BatchStream:
         here = self.pinned[0].array((last - first, width), np.float64)
         for values, (columns, places) in zip(self.values, self.columns, strict=True):
             pick_columns(values[first:last], columns, here, places)
-        there = Buffer(self.stream, here.shape, np.float64).take(here)
-        return StridedInput(there.pointer, 0 if len(here) == 1 else width, np.arange(width), True, there)
+        return StridedInput.copy(here, self.stream)
 
     def _send(self, place: int, values: np.ndarray) -> StridedInput:
         """Copy rows (t, m) to the GPU, in double precision, because solutions are judged by them."""
-        width = values.shape[1]
         here = self.pinned[place].array(values.shape, np.float64)
         here[...] = values
-        there = Buffer(self.stream, here.shape, np.float64).take(here)
-        return StridedInput(there.pointer, 0 if len(values) == 1 else width, np.arange(width), True, there)
+        return StridedInput.copy(here, self.stream)
 
     def solve(self, out: RawResult, first: int, last: int) -> None:
         """Solve one piece and write its solutions into `out`."""
@@ -605,9 +595,9 @@ def sent(rows: np.ndarray, stream: Stream) -> StridedInput:
     """Copy rows (t, m) from the host; a single row if all are equal."""
     if len(rows) > 1 and (rows == rows[0]).all():
         rows = rows[:1]
-    there = Buffer(stream, rows.shape, np.float64).take(np.ascontiguousarray(rows))
+    out = StridedInput.copy(np.ascontiguousarray(rows), stream)
     stream.wait()
-    return StridedInput(there.pointer, rows.shape[1] if len(rows) > 1 else 0, np.arange(rows.shape[1]), True, there)
+    return out
 
 
 def device_targets(
@@ -620,12 +610,9 @@ def device_targets(
     for k, goal in enumerate(problem.goals):
         if goal.device_array is None:
             continue
-        axes, springs = ELEMENTS[type(goal)]
-        given.append(strided_input(goal.device_array, axes, total))
-        rows = [row for row, owner in enumerate(problem.owners) if owner == k]
-        for row, pairs in zip(rows, springs, strict=True):
-            for column, element in pairs:
-                order[moving.index(row * TARGETS + column)] = base + element
+        given.append(strided_input(goal.device_array, ELEMENTS[type(goal)][0], total))
+        for element, place in zip(*target_columns(problem, k), strict=True):
+            order[moving.index(place)] = base + element
         base += len(given[-1].at)
     return given, order
 

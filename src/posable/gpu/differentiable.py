@@ -95,14 +95,8 @@ def adjoint(solved: DeviceForwardState, slopes: Any) -> Any:
 
 def columns(solved: DeviceForwardState, label: str) -> tuple[list[int], list[int]]:
     """Return, of a goal: elements of its target, and the columns of `adjoint`'s answer that belong to them."""
-    k = solved.problem.label_index[label]
-    row, (_, springs) = solved.problem.first_rows[k], batch.ELEMENTS[type(solved.problem.goals[k])]
-    pairs = [
-        (element, solved.plan.moving.index((row + i) * TARGETS + column))
-        for i, each in enumerate(springs)
-        for column, element in each
-    ]
-    return [element for element, _ in pairs], [column for _, column in pairs]
+    elements, places = batch.target_columns(solved.problem, solved.problem.label_index[label])
+    return elements, [solved.plan.moving.index(place) for place in places]
 
 
 def source_of(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.ndarray) -> str:

@@ -26,16 +26,7 @@ from posable.engine.bounds import (
     redraw,
 )
 from posable.engine.jit import kernel
-from posable.engine.layout import (
-    BEST,
-    DAMPING,
-    ENERGY,
-    ITERATIONS,
-    MOST_ITERATIONS,
-    PHASE,
-    SLOW,
-    SOFT,
-)
+from posable.engine.layout import BEST, DAMPING, ENERGY, ITERATIONS, MOST_ITERATIONS, PHASE, SLOW, SOFT
 from posable.engine.newton import (
     ALPHA,
     EXACT,
