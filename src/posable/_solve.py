@@ -18,14 +18,7 @@ from posable.goals.base import Goal
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver, deadline_after, limits_of, time_until
-from posable.solvers.natural import (
-    limit_jump,
-    minimise_change,
-    minimise_level_change,
-    prior_weight,
-    rows_of,
-    uses_natural,
-)
+from posable.solvers.natural import limit_jump, minimise_change, minimise_level_change, prior_weight, uses_natural
 from posable.solvers.newton import Newton
 from posable.solvers.result import Result, Status, evaluate, judge
 
@@ -199,9 +192,8 @@ def solved_in_closed_form(arm: Any, problem: Problem, method: Solver, options: S
                 options = options._replace(starts=starts_of(problem, options.starts[0])[0])
                 projected(problem.skeleton, options.starts, options.lower, options.upper)
             return method.run(problem, options)
-        other = method.run(rows_of(problem, rest), options._replace(starts=options.starts[rest]))
-        for name in ("poses", "codes", "errors", "iterations", "evaluations"):
-            getattr(raw, name)[rest] = getattr(other, name)
+        other = method.run(problem.rows(rest), options._replace(starts=options.starts[rest]))
+        raw.put(rest, other)
         raw.good = None
     return raw
 
@@ -227,9 +219,8 @@ def solved_clear(problem: Problem, method: Solver, options: SolveOptions) -> Raw
         allowed = np.where(problem.kind[:, SPRING] == COLLISION_SPRING, SHALLOW, problem.tolerances)
         near = (raw.errors[rest] <= allowed).all(axis=1, keepdims=True)
         starts = np.where(near, raw.poses[rest], options.starts[rest])
-        other = method.run(rows_of(problem, rest), options._replace(starts=starts))
-        for name in ("poses", "codes", "errors", "iterations", "evaluations"):  # of the run that answers
-            getattr(raw, name)[rest] = getattr(other, name)
+        other = method.run(problem.rows(rest), options._replace(starts=starts))
+        raw.put(rest, other)  # of the run that answers
         raw.good = None if other.good is None else np.where(raw.good == 0, 0, 1)
         if raw.good is not None:
             raw.good[rest] = other.good
@@ -244,7 +235,6 @@ def with_random_starts(
     asked: the problem before its choices were made. near: (t or 1, n), what least change is measured from. limits:
     whether the figure's limits hold.
     """
-    from posable.solvers.reasons import one_of
     from posable.solvers.restarts import SearchReport, keep_searching
 
     raw, options, searches = result.outcome, result.request, {}
@@ -252,7 +242,7 @@ def with_random_starts(
     for k in missed:
         if options.late:
             break
-        one = one_of(asked, k)
+        one = asked.alone(k)
         reference = None if near is None else near[[k if len(near) > 1 else 0]]
         lower, upper = box_of(asked.skeleton, options.starts[k : k + 1], limits)
         own = options._replace(lower=lower, upper=upper)
@@ -364,11 +354,10 @@ def solved_in_groups(
         decided.spread(t)
     for rows in groups:
         lower, upper = box_of(problem.skeleton, options.starts[rows], limits)
-        some, part = options._replace(starts=options.starts[rows], lower=lower, upper=upper), rows_of(problem, rows)
+        some, part = options._replace(starts=options.starts[rows], lower=lower, upper=upper), problem.rows(rows)
         reference = None if near is None else near[rows]
         made, raw, members = answer_of(part, method, some, reference, [], limits, (len(rows),))
-        for name in ("poses", "codes", "errors", "iterations", "evaluations"):
-            getattr(out, name)[rows] = getattr(raw, name)
+        out.put(rows, raw)
         for row, trace in zip(rows, raw.traces, strict=False):
             traces[row] = trace
         if not problem.plain:

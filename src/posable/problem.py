@@ -35,7 +35,7 @@ from posable.engine.layout import (
 )
 from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPRING, PIXEL_SPRING
 from posable.errors import GoalError, SkeletonError, UnknownName
-from posable.goals.base import CHUNK, Goal, Spring, UnknownInGoal
+from posable.goals.base import CHUNK, Goal, Spring, UnknownInGoal, unique_names
 from posable.model.kinematics import (
     Part,
     as_poses,
@@ -387,12 +387,7 @@ class Problem:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The labels of the goals, numbered if they repeat."""
-        seen: dict[str, int] = {}
-        out = []
-        for goal in self._goals:
-            seen[goal.label] = seen.get(goal.label, 0) + 1
-            out.append(goal.label if seen[goal.label] == 1 else f"{goal.label}#{seen[goal.label]}")
-        return tuple(out)
+        return tuple(unique_names([goal.label for goal in self._goals]))
 
     @cached_property
     def label_index(self) -> dict[str, int]:
@@ -455,12 +450,22 @@ class Problem:
 
     def part(self, first: int, last: int | None) -> Problem:
         """Return the problems from `first` to `last` of the batch, with their own arrays."""
+        return self.rows(slice(first, last))
+
+    def rows(self, rows: slice | np.ndarray) -> Problem:
+        """Return some problems of the batch, with their own arrays."""
         out = object.__new__(Problem)
         out.__dict__.update(self.__dict__)
         out.pull, out.home, out._moved = self.pull.copy(), self.home.copy(), self._moved.copy()
         for name in ("constants", "targets"):
-            rows = getattr(self, name)
-            setattr(out, name, rows[first:last].copy() if len(rows) > 1 else rows.copy())
+            every = getattr(self, name)
+            setattr(out, name, every[rows].copy() if len(every) > 1 else every.copy())
+        return out
+
+    def alone(self, member: int) -> Problem:
+        """Return one problem of the batch, with its own arrays."""
+        out = self.part(member, member + 1)
+        out.batch_shape = ()
         return out
 
     def measures_angle(self, spring: int) -> bool:

@@ -9,17 +9,9 @@ from __future__ import annotations
 
 import math
 
-from posable.engine.bounds import LIMIT_TOLERANCE
+from posable.engine.bounds import LIMIT_TOLERANCE, copy_into
 from posable.engine.jit import entry, kernel, optional, small
-from posable.engine.joints import (
-    ROTVEC,
-    SWING,
-    center_of_mass,
-    forward,
-    joint_curvature,
-    parameters_of,
-    rest_rotation,
-)
+from posable.engine.joints import ROTVEC, SWING, center_of_mass, forward, joint_curvature, parameters_of, rest_rotation
 from posable.engine.layout import (
     ABOVE,
     ALONG,
@@ -43,15 +35,7 @@ from posable.engine.layout import (
     Springs,
     workspace,
 )
-from posable.engine.springs import (
-    COLLISION_SPRING,
-    STICKY,
-    R,
-    add_spring,
-    apply_stiffness,
-    one_sided,
-    spring_energy,
-)
+from posable.engine.springs import COLLISION_SPRING, STICKY, R, add_spring, apply_stiffness, one_sided, spring_energy
 
 # --- What only some problems have: couplings.py ---
 
@@ -313,8 +297,7 @@ def evaluate(figure, order, springs, theta, work, d, exact, gradient, hessian, e
     n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
     ws = workspace(work, n, b, g, d)
     total = energy_at(figure, springs, theta, ws)
-    for k in range(g):
-        errors[k] = ws.error[k]
+    copy_into(ws.error, errors)
     derivatives(figure, order, springs, theta, ws, exact)
     for i in range(n):
         gradient[i] = ws.gradient[i]
@@ -450,5 +433,4 @@ def judge_batch(
         springs = springs_of(kind, constants, targets, t, pull, home)
         reached, energies[t] = judge(figure, springs, tolerances, lower, upper, poses[t], ws)
         good[t] = 1 if reached else 0
-        for k in range(g):
-            errors[t, k] = ws.error[k]
+        copy_into(ws.error, errors[t])

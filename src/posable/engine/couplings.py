@@ -7,11 +7,7 @@ Problems without such springs neither load nor compile this module (assemble.py 
 from __future__ import annotations
 
 from posable.engine.jit import entry, kernel, optional
-from posable.engine.joints import (
-    center_of_mass,
-    forward,
-    last_dof,
-)
+from posable.engine.joints import center_of_mass, forward, last_dof
 from posable.engine.layout import (
     ABOVE,
     ALONG,
@@ -185,8 +181,6 @@ def add_center_block(figure, order, springs, ws, exact):
         for j in range(i + 1):
             ws.hessian[i, order.rows[j, DEPTH]] += fx * c[j, 0] + fy * c[j, 1] + fz * c[j, 2]
 
-
-# --- Springs between two bodies and between degrees of freedom ---
 
 # --- Targets on another body ---
 
@@ -502,11 +496,8 @@ def hold_spring(springs, k, theta, ws):
     if kind == CROSS_SPRING:
         _, _, _, _, _, _, x, y, z, u, v, w = cross_vectors(springs, k, ws)
         target[AT], target[AT + 1], target[AT + 2] = target[AT] + x, target[AT + 1] + y, target[AT + 2] + z
-        target[ALONG], target[ALONG + 1], target[ALONG + 2] = (
-            target[ALONG] + u,
-            target[ALONG + 1] + v,
-            target[ALONG + 2] + w,
-        )
+        a, b, c = ALONG, ALONG + 1, ALONG + 2
+        target[a], target[b], target[c] = target[a] + u, target[b] + v, target[c] + w
         return
     position = ws.center if b == CENTER else ws.position[b]
     if other >= 0:
@@ -519,11 +510,8 @@ def hold_spring(springs, k, theta, ws):
     if other >= 0:  # back into the axes of the other body
         q, p, out = ws.rotation[other], ws.position[other], springs.targets[k]
         springs.constants[k, SIZE] = row[SIZE]
-        x, y, z = (
-            target[AT] - ws.origin[0] - p[0],
-            target[AT + 1] - ws.origin[1] - p[1],
-            target[AT + 2] - ws.origin[2] - p[2],
-        )
+        o, a = ws.origin, AT
+        x, y, z = target[a] - o[0] - p[0], target[a + 1] - o[1] - p[1], target[a + 2] - o[2] - p[2]
         for i in range(3):
             out[AT + i] = q[i] * x + q[3 + i] * y + q[6 + i] * z
         if kind == ORIENTATION_SPRING:

@@ -560,22 +560,9 @@ def bound_is_wrong(order, comfort, lower, upper, ws, fixed, epsilon, negligible)
 
 @kernel
 def natural_loop(
-    figure,
-    order,
-    springs,
-    tolerances,
-    comfort,
-    prior,
-    lower,
-    upper,
-    theta,
-    reference,
-    ws,
-    scratch,
-    fixed,
-    scale,
+    figure, order, springs, tolerances, comfort, prior, lower, upper, theta, reference, ws, scratch, fixed, scale,
     params,
-):
+):  # fmt: skip
     """Minimise E + epsilon L from theta, in place, as epsilon falls.
 
     Returns whether it converged, the iterations, and E at theta, whose bodies are placed.
@@ -694,8 +681,7 @@ def natural_batch(
         for i in range(reference.shape[0]):
             poses[t, i] = min(max(reference[i], lower[i]), upper[i])
         scatter_into(theta, dofs, poses[t])
-        for k in range(g):
-            errors[t, k] = ws.error[k]
+        copy_into(ws.error, errors[t])
         outcome[t] = STATIONARY if converged else RUNNING
         if all_reached(ws.error, tolerances):
             outcome[t] = CONVERGED

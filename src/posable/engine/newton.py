@@ -587,5 +587,4 @@ def newton_batch(
         good, _ = judge(figure, springs, tolerances, low, high, theta, ws)
         scatter_into(theta, dofs, poses[t])
         states[t, VERDICT] = 1.0 if good else 0.0
-        for k in range(g):
-            errors[t, k] = ws.error[k]
+        copy_into(ws.error, errors[t])

@@ -279,11 +279,7 @@ class DiskCache(NullCache):
     """Compiled code on disk: one file per function, argument types and machine, with a checksum."""
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        folder: Path,
-        read: Callable[..., Any],
-        write: Callable[[Path, bytes], None],
+        self, function: Callable[..., Any], folder: Path, read: Callable[..., Any], write: Callable[[Path, bytes], None]
     ):
         self._function, self._folder, self._read, self._write = function, folder, read, write
 

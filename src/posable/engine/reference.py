@@ -669,12 +669,8 @@ def direct_hessian(figure, springs, theta, work, d, exact, terms, jacobian, grad
             hessian[i, j] = 0.0
         hessian[i, i] = springs.pull[i]
     for k in range(g):
-        kind, body, spring, target = (
-            springs.kind[k, SPRING],
-            springs.kind[k, ON],
-            springs.constants[k],
-            springs.targets[k],
-        )
+        kind, body = springs.kind[k, SPRING], springs.kind[k, ON]
+        spring, target = springs.constants[k], springs.targets[k]
         if kind < 0 or kind == MODEL_SPRING or body == CENTER or springs.kind[k, OTHER] >= 0:
             return k
         if spring[ROBUST] < 0.0:  # switched off

@@ -60,24 +60,26 @@ def refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, most):
     return energy_at(figure, springs, theta, ws)
 
 
+@kernel
+def memory_of(figure, g, work, d):
+    """Return the workspace of a figure with g springs, and two vectors (n,) from the end of the scratch memory."""
+    n, end = figure.dof.shape[0], work.shape[0]
+    return workspace(work, n, figure.body.shape[0], g, d), work[end - 2 * n : end - n], work[end - n :]
+
+
 @entry
 def refine_pose(figure, order, springs, lower, upper, theta, work, d, most, errors):
     """Refine one pose (n,), in place, and write the springs' errors (g,); return the energy."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    fixed, scale = work[work.shape[0] - 2 * n : work.shape[0] - n], work[work.shape[0] - n :]
+    ws, fixed, scale = memory_of(figure, errors.shape[0], work, d)
     energy = refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, most)
-    for k in range(g):
-        errors[k] = ws.error[k]
+    copy_into(ws.error, errors)
     return energy
 
 
 @entry
 def refine_batch(figure, order, kind, constants, targets, pull, home, lower, upper, poses, work, d, most):
     """Refine the poses (t, n) of a batch, in place; constants and targets (t or 1, g, ...)."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    fixed, scale = work[work.shape[0] - 2 * n : work.shape[0] - n], work[work.shape[0] - n :]
+    ws, fixed, scale = memory_of(figure, kind.shape[0], work, d)
     for t in range(poses.shape[0]):
         springs = springs_of(kind, constants, targets, t, pull, home)
         refine(figure, order, springs, lower, upper, poses[t], ws, fixed, scale, most)
@@ -91,9 +93,7 @@ def follow_bound(figure, order, springs, lower, upper, theta, work, d, dof, outw
     active set are handled on the way. lower, upper (n,), theta and the errors (g,) at the end are written. Returns 0,
     or 1 where the path ends: the minimum ceases to exist and the next one is elsewhere.
     """
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    fixed, scale = work[work.shape[0] - 2 * n : work.shape[0] - n], work[work.shape[0] - n :]
+    ws, fixed, scale = memory_of(figure, errors.shape[0], work, d)
     ended = 0
     for _ in range(steps):
         if outward < 0.0:
@@ -103,13 +103,12 @@ def follow_bound(figure, order, springs, lower, upper, theta, work, d, dof, outw
         copy_into(theta, ws.anchor)
         theta[dof] += outward / steps
         refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, 30)
-        for i in range(n):
+        for i in range(theta.shape[0]):
             if abs(theta[i] - ws.anchor[i]) > JUMP:
                 ended = 1
         if ended == 1:
             break
-    for k in range(g):
-        errors[k] = ws.error[k]
+    copy_into(ws.error, errors)
     return ended
 
 
@@ -190,9 +189,8 @@ def adjoint_batch(
         target_slopes: (t, g, TARGETS), rest_slopes (t, b, 3), point_slopes (t, g, 3): written, how the loss changes.
         codes: (t,) written: EXISTS, LEAST_MOTION, DEGENERATE or NO_MINIMUM.
     """
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    fixed, scale = work[work.shape[0] - 2 * n : work.shape[0] - n], work[work.shape[0] - n :]
+    g = kind.shape[0]
+    ws, fixed, scale = memory_of(figure, g, work, d)
     for t in range(poses.shape[0]):
         springs, theta, adjoint = springs_of(kind, constants, targets, t, pull, home), poses[t], adjoints[t]
         codes[t] = solve_adjoint(figure, order, springs, lower, upper, theta, ws, fixed, scale, adjoint)
@@ -207,7 +205,7 @@ def adjoint_batch(
                     point_slopes[t, k, c] = slope_by(
                         figure, order, springs, theta, ws, adjoint, springs.constants[k], POINT + c, False
                     )
-        for body in range(b):
+        for body in range(figure.body.shape[0]):
             if shaped[body] != 0:
                 for c in range(3):
                     rest_slopes[t, body, c] = slope_by(

@@ -324,6 +324,16 @@ def batch_of(*arrays: np.ndarray, what: str) -> tuple[int, ...]:
         raise GoalError(what, expected="leading axes that agree", got=f"shapes {shapes}") from None
 
 
+def unique_names(names: list[str]) -> list[str]:
+    """Return the names, with a number appended to repeated ones."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return out
+
+
 def outer_products(directions: np.ndarray) -> np.ndarray:
     """Return the outer products n n' of directions (..., 3), packed as (..., 6): xx yy zz xy xz yz."""
     x, y, z = directions[..., 0], directions[..., 1], directions[..., 2]

@@ -10,7 +10,17 @@ import numpy as np
 from posable.engine.layout import AT, AXES, AXES2, CONSTANTS, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT
 from posable.engine.springs import CROSS_SPRING
 from posable.errors import GoalError
-from posable.goals.base import Goal, Spring, nonneg, numbers, pack_sym, range_projector, square_weight, target_row
+from posable.goals.base import (
+    Goal,
+    Spring,
+    nonneg,
+    numbers,
+    pack_sym,
+    range_projector,
+    square_weight,
+    target_row,
+    unique_names,
+)
 from posable.goals.energy import StackedEnergy, upper_root, without_energy
 from posable.goals.joint import Posture
 from posable.goals.point import Position
@@ -227,16 +237,6 @@ def tolerances_of(tolerance: Any, count: int, what: str) -> list[float]:
     if len(tolerance) != count:
         raise GoalError(what + ": tolerance", expected=f"a number or {count} numbers", got=repr(tolerance))
     return [nonneg(one, what + ": tolerance") for one in tolerance]
-
-
-def unique_names(names: list[str]) -> list[str]:
-    """Return the names, with a number appended to repeated ones."""
-    seen: dict[str, int] = {}
-    out = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        out.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    return out
 
 
 def cross_spring(a: Spring, b: Spring, block: np.ndarray, root: np.ndarray, back: int, name: str) -> Spring:

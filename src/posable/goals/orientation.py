@@ -212,14 +212,9 @@ class Orientation(Goal):
 
 
 def orientation_spring(
-    skeleton: Skeleton,
-    body: str,
-    target: np.ndarray,
-    weight: np.ndarray,
-    robust: float | None,
-    tolerance: float,
+    skeleton: Skeleton, body: str, target: np.ndarray, weight: np.ndarray, robust: float | None, tolerance: float,
     name: str = "",
-) -> Spring:
+) -> Spring:  # fmt: skip
     """Return the ORIENTATION spring that turns a body's frame to target (..., 3, 3)."""
     frame = skeleton.frame(body)
     data = np.zeros(CONSTANTS)

@@ -167,15 +167,8 @@ class Relative(_Pair):
         set_weight(data, self.weight[0], self.robust, range_projector(self.weight[0]))
         out = [Spring(POINT_SPRING, body, data, target_row(local), self.tolerance[0], "", other)]
         if self.turned:
-            turn = orientation_spring(
-                skeleton,
-                self.body,
-                rotation @ self.rotation,
-                self.weight[1],
-                self.robust,
-                self.tolerance[1],
-                "rotation",
-            )
+            target, weight = rotation @ self.rotation, self.weight[1]
+            turn = orientation_spring(skeleton, self.body, target, weight, self.robust, self.tolerance[1], "rotation")
             out.append(turn._replace(other=other))
         return out
 

@@ -77,18 +77,17 @@ class RawResult:
     __slots__ = ("codes", "errors", "evaluations", "good", "iterations", "poses", "traces")
 
     def __init__(
-        self,
-        poses: np.ndarray,
-        codes: np.ndarray,
-        errors: np.ndarray,
-        iterations: Any,
-        evaluations: Any,
-        traces: Any = None,
-        good: np.ndarray | None = None,
-    ):
+        self, poses: np.ndarray, codes: np.ndarray, errors: np.ndarray, iterations: Any, evaluations: Any,
+        traces: Any = None, good: np.ndarray | None = None,
+    ):  # fmt: skip
         self.poses, self.codes, self.errors, self.good = poses, codes, errors, good
         self.iterations, self.evaluations = iterations, evaluations
         self.traces: list[dict[str, np.ndarray]] = traces or []
+
+    def put(self, rows: Any, other: RawResult, picked: Any = slice(None)) -> None:
+        """Replace solutions by those of another result; neither its traces nor its verdict are taken."""
+        for name in ("poses", "codes", "errors", "iterations", "evaluations"):
+            getattr(self, name)[rows] = getattr(other, name)[picked]
 
 
 class SolveOptions(NamedTuple):
@@ -137,6 +136,11 @@ class Solver:
     def check(self, problem: Problem) -> None:
         """Raise SolverError if the method cannot solve the problem."""
 
+    def require(self, option: str, good: bool, expected: str) -> None:
+        """Raise SolverError if the value of an option is not good."""
+        if not good:
+            raise SolverError(f"{self.name}: {option}", expected=expected, got=repr(getattr(self, option)))
+
     def run(self, problem: Problem, request: SolveOptions) -> RawResult:
         """Solve every problem of the batch."""
         raise NotImplementedError
@@ -182,8 +186,13 @@ class CompiledSolver(Solver):
 
     state_width: ClassVar[int] = 12
     loop: ClassVar[Callable[..., Any]]
+    numbers: ClassVar[tuple[str, ...]] = ()  # the method's own options that its loop reads
     verdict_column: ClassVar[int | None] = None  # of the state, if the loop judges its poses itself
     stop_column: ClassVar[int | None] = None  # of the params: a step that takes long ends early if it is not zero
+
+    def options(self) -> tuple[float, ...]:
+        """Return the method's own options as the loop reads them."""
+        return tuple(float(getattr(self, name)) for name in self.numbers)
 
     def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return the params of the loop: the columns of engine/layout.py, then its own."""
@@ -342,13 +351,8 @@ class CompiledSolver(Solver):
         poses, starts, errors, codes = raw.poses, request.starts, raw.errors, raw.codes
         lower, upper = request.lower, request.upper
         if piece is not None:
-            poses, starts, errors, codes, states = (
-                poses[piece],
-                starts[piece],
-                errors[piece],
-                codes[piece],
-                states[piece],
-            )
+            poses, starts, errors, codes = poses[piece], starts[piece], errors[piece], codes[piece]
+            states = states[piece]
             constants = constants if constants.shape[0] == 1 else constants[piece]
             targets = targets if targets.shape[0] == 1 else targets[piece]
         part, loop = self.part(problem), self.fitted(problem)

@@ -13,17 +13,9 @@ from posable.engine.bounds import recentre_all, write_trace
 from posable.engine.jit import kernel
 from posable.engine.joints import SLIDE, TURN
 from posable.engine.layout import DEPTH, ENERGY, EVALUATIONS, KIND
-from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, refuse_strength, register
-from posable.solvers.loop import (
-    OPTIONS,
-    STATE_WIDTH,
-    STATIONARY_GAIN,
-    batch_of,
-    common_params,
-    differentiate,
-)
+from posable.solvers.loop import OPTIONS, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_params, differentiate
 
 RANKED, MAX_TURN, REST = range(OPTIONS, OPTIONS + 3)  # columns of the params
 HALVINGS = 6
@@ -166,12 +158,9 @@ class Ccd(CompiledSolver):
     loop: ClassVar = staticmethod(batch_of("ccd", ccd_step, carve_ccd))
 
     def __post_init__(self):
-        if self.order not in ("tip", "ranked"):
-            raise SolverError("ccd: order", expected="'tip' or 'ranked'", got=repr(self.order))
-        if not isinstance(self.rest, int) or self.rest < 0:
-            raise SolverError("ccd: rest", expected="a non-negative integer", got=repr(self.rest))
-        if not self.max_turn > 0.0:
-            raise SolverError("ccd: max_turn", expected="a positive number", got=repr(self.max_turn))
+        self.require("order", self.order in ("tip", "ranked"), "'tip' or 'ranked'")
+        self.require("rest", isinstance(self.rest, int) and self.rest >= 0, "a non-negative integer")
+        self.require("max_turn", self.max_turn > 0.0, "a positive number")
 
     def check(self, problem: Problem) -> None:
         """Raise SolverError if joints differ in strength: each dof moves to its own optimum regardless of cost."""

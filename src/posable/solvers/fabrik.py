@@ -258,8 +258,7 @@ class Fabrik(CompiledSolver):
     loop: ClassVar = staticmethod(batch_of("fabrik", fabrik_step, carve_fabrik))
 
     def __post_init__(self):
-        if not isinstance(self.fits, int) or self.fits < 1:
-            raise SolverError("fabrik: fits", expected="a positive integer", got=repr(self.fits))
+        self.require("fits", isinstance(self.fits, int) and self.fits >= 1, "a positive integer")
 
     def check(self, problem: Problem) -> None:
         """Raise SolverError for goals other than positions, sliders off the root, or joints of different strength."""

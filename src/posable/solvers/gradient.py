@@ -13,7 +13,6 @@ from posable.engine.jit import kernel
 from posable.engine.joints import forward
 from posable.engine.layout import ENERGY, EVALUATIONS, ITERATIONS, SOFT
 from posable.engine.ltl import multiply
-from posable.errors import SolverError
 from posable.solvers.base import register
 from posable.solvers.loop import (
     BETA,
@@ -146,11 +145,8 @@ class ProjectedGradient(DescentSolver):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.first_step not in FIRST_STEPS:
-            expected = ", ".join(map(repr, FIRST_STEPS))
-            raise SolverError("projected-gradient: first_step", expected=expected, got=repr(self.first_step))
-        if not self.kicks >= 0:
-            raise SolverError("projected-gradient: kicks", expected="zero or more", got=repr(self.kicks))
+        self.require("first_step", self.first_step in FIRST_STEPS, ", ".join(map(repr, FIRST_STEPS)))
+        self.require("kicks", self.kicks >= 0, "zero or more")
 
     def options(self) -> tuple[float, ...]:
         """Return the start of the line search and the number of perturbations."""
@@ -268,8 +264,5 @@ class ProjectedCg(DescentSolver):
 
     name: ClassVar[str] = "projected-cg"
     summary: ClassVar[str] = "projected conjugate gradients"
+    numbers: ClassVar[tuple[str, ...]] = ("curvature",)
     loop: ClassVar = staticmethod(batch_of("projected_cg", projected_cg_step, four_vectors))
-
-    def options(self) -> tuple[float, ...]:
-        """Return whether the curvature sets the first step length."""
-        return (float(self.curvature),)

@@ -66,12 +66,7 @@ def hold_goals(
 
 # --- Choices ---
 
-STIFFNESS = (
-    1e2,
-    1e4,
-    1e6,
-    1e8,
-)  # of higher levels relative to the current one; each stage starts from the previous one
+STIFFNESS = (1e2, 1e4, 1e6, 1e8)  # of higher levels relative to the current one; each stage starts from the last
 GROWTH = 1e-6  # [m, rad] by which the error of a held goal may grow
 LAST_GAIN = 1e-5  # fraction of the energy: if a Newton step would gain less, a pose counts as stationary
 ROUNDS = 60  # of quadratic models of an energy in Python
@@ -136,8 +131,7 @@ def ranks(problem: Problem, outcome: RawResult, request: SolveOptions) -> list[t
 def take_solution(problem: Problem, outcome: RawResult, other: Problem, answers: RawResult, k: int) -> None:
     """Replace solution k, and its springs, by those of another result."""
     problem.constants[k], problem.targets[k] = other.constants[k], other.targets[k]
-    for name in ("poses", "codes", "errors", "iterations", "evaluations"):
-        getattr(outcome, name)[k] = getattr(answers, name)[k]
+    outcome.put(k, answers, k)
     if outcome.traces:
         outcome.traces[k] = answers.traces[k]
 
@@ -152,7 +146,9 @@ def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
         return run_models(problem, method, request)
     stays = any(isinstance(goal, Posture) and goal.priority < priorities[-1] for goal in problem.goals)
     if stays and request.starts.shape[0] > 1:  # postures differ, and springs have one home for the batch
-        return run_levels_separately(problem, method, request)
+        return one_by_one(problem, request, lambda k: run_levels(
+            problem.part(k, k + 1), method, request._replace(starts=request.starts[k : k + 1])
+        ))  # fmt: skip
     level_of = np.array([problem.goals[owner].priority for owner in problem.owners], dtype=int)
     held = problem.copy()
     tolerances = problem.tolerances.copy()
@@ -183,15 +179,6 @@ def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
     assert outcome is not None
     outcome.errors = errors_at(problem, outcome.poses, request)
     return outcome
-
-
-def run_levels_separately(problem: Problem, method: Solver, request: SolveOptions) -> RawResult:
-    """Solve the levels of each problem of a batch separately."""
-
-    def solve_one(k: int) -> RawResult:
-        return run_levels(problem.part(k, k + 1), method, request._replace(starts=request.starts[k : k + 1]))
-
-    return one_by_one(problem, request, solve_one)
 
 
 def one_by_one(problem: Problem, request: SolveOptions, solve_one: Callable[[int], RawResult]) -> RawResult:
@@ -305,23 +292,18 @@ def mark_stationary(problem: Problem, outcome: RawResult, request: SolveOptions)
 
 def replace_answer(outcome: RawResult, found: RawResult, k: int) -> None:
     """Replace the solution of a higher level by that of a lower one; iterations add up."""
-    outcome.poses[k], outcome.codes[k], outcome.errors[k] = found.poses[k], found.codes[k], found.errors[k]
-    outcome.iterations[k] += found.iterations[k]
-    outcome.evaluations[k] += found.evaluations[k]
+    found.iterations[k] += outcome.iterations[k]
+    found.evaluations[k] += outcome.evaluations[k]
+    outcome.put(k, found, k)
     if outcome.traces and found.traces:
         outcome.traces[k] = found.traces[k]
 
 
 def joined(every: list[RawResult]) -> RawResult:
     """Return the results of the problems of a batch as one."""
-    return RawResult(
-        np.concatenate([one.poses for one in every]),
-        np.concatenate([one.codes for one in every]),
-        np.concatenate([one.errors for one in every]),
-        np.concatenate([one.iterations for one in every]),
-        np.concatenate([one.evaluations for one in every]),
-        [trace for one in every for trace in one.traces],
-    )
+    names = ("poses", "codes", "errors", "iterations", "evaluations")
+    columns = [np.concatenate([getattr(one, name) for one in every]) for name in names]
+    return RawResult(*columns, [trace for one in every for trace in one.traces])
 
 
 # ------------------------------------------------------------------------------------------------ energies in Python

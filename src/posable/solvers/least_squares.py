@@ -19,7 +19,6 @@ from posable.engine.linalg import (
     svd_rows,
 )
 from posable.engine.residuals import rows_of
-from posable.errors import SolverError
 from posable.solvers.base import register
 from posable.solvers.linear import FIRST_OPTION, ROWS, SECOND_OPTION, LinearSolver, linear_batch_of, per_dof
 
@@ -104,17 +103,15 @@ class Transpose(LinearSolver):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.step not in STEP_LENGTHS and not (isinstance(self.step, (int, float)) and self.step > 0.0):
-            expected = "a positive number, 'buss' or 'deviation'"
-            raise SolverError("transpose: step", expected=expected, got=repr(self.step))
-        if not self.epsilon > 0.0:
-            raise SolverError("transpose: epsilon", expected="a positive number", got=repr(self.epsilon))
+        good = self.step in STEP_LENGTHS or (isinstance(self.step, (int, float)) and self.step > 0.0)
+        self.require("step", good, "a positive number, 'buss' or 'deviation'")
+        self.require("epsilon", self.epsilon > 0.0, "a positive number")
 
     def check(self, problem) -> None:
         """Raise SolverError for gains as well: J' has no null-space projector."""
         super().check(problem)
-        if per_dof(self.gains, problem, "transpose: gains").any():
-            raise SolverError("transpose: gains", expected="none: it has no null space", got=repr(self.gains))
+        none = not per_dof(self.gains, problem, "transpose: gains").any()
+        self.require("gains", none, "none: it has no null space")
 
     def options(self) -> tuple[float, ...]:
         """Return the step length, zero or less if a formula gives it, and epsilon."""
@@ -159,19 +156,13 @@ def solve_pseudoinverse(springs, lin, state, params):
 
 @dataclass(frozen=True, kw_only=True)
 class _RankSolver(LinearSolver):
-    """A method that treats what is below a fraction of the largest as zero: the option that `rank_option` names."""
+    """A method that treats what is below a fraction of the largest as zero: its own option."""
 
-    rank_option: ClassVar[str] = "relative"
+    numbers: ClassVar[tuple[str, ...]] = ("relative",)
 
     def __post_init__(self):
         super().__post_init__()
-        if not 0.0 <= self.options()[0] < 1.0:
-            what = f"{self.name}: {self.rank_option}"
-            raise SolverError(what, expected="a number in [0, 1)", got=repr(self.options()[0]))
-
-    def options(self) -> tuple[float, ...]:
-        """Return the fraction."""
-        return (getattr(self, self.rank_option),)
+        self.require(self.numbers[0], 0.0 <= self.options()[0] < 1.0, "a number in [0, 1)")
 
 
 @register("pseudoinverse")
@@ -235,11 +226,9 @@ class Qr(_RankSolver):
 
 
 @kernel
-def solve_svd(springs, lin, state, params):
-    """Write lin.step = sum of v_i (u_i . right) / sigma_i over the larger singular values (Rabbani 2017, fig. 8)."""
-    threshold = params[FIRST_OPTION]
+def singular_values(lin, u, squares):
+    """Decompose lin.active as `svd_rows` does; write the squares of its singular values (m,), return the largest."""
     m, n = lin.active.shape
-    u, squares = lin.first, lin.vectors[0]
     svd_rows(lin.active, m, n, u)
     largest = 0.0
     for k in range(m):
@@ -247,6 +236,16 @@ def solve_svd(springs, lin, state, params):
         for i in range(n):
             squares[k] += lin.active[k, i] * lin.active[k, i]
         largest = max(largest, squares[k])
+    return largest
+
+
+@kernel
+def solve_svd(springs, lin, state, params):
+    """Write lin.step = sum of v_i (u_i . right) / sigma_i over the larger singular values (Rabbani 2017, fig. 8)."""
+    threshold = params[FIRST_OPTION]
+    m, n = lin.active.shape
+    u, squares = lin.first, lin.vectors[0]
+    largest = singular_values(lin, u, squares)
     for i in range(n):
         lin.step[i] = 0.0
     for k in range(m):
@@ -276,7 +275,7 @@ class Svd(_RankSolver):
 
     name: ClassVar[str] = "svd"
     summary: ClassVar[str] = "pseudo-inverse by singular values, projecting the final pose"
-    rank_option: ClassVar[str] = "threshold"
+    numbers: ClassVar[tuple[str, ...]] = ("threshold",)
     loop: ClassVar = staticmethod(linear_batch_of("svd", solve_svd))
 
 
@@ -338,14 +337,13 @@ class Dls(LinearSolver):
 
     name: ClassVar[str] = "dls"
     summary: ClassVar[str] = "damped least squares"
+    numbers: ClassVar[tuple[str, ...]] = ("damping",)
     loop: ClassVar = staticmethod(linear_batch_of("dls", solve_dls))
 
     def __post_init__(self):
         super().__post_init__()
-        if not self.damping > 0.0:
-            raise SolverError("dls: damping", expected="a positive number", got=repr(self.damping))
-        if self.form not in ("auto", "rows", "columns"):
-            raise SolverError("dls: form", expected="'auto', 'rows' or 'columns'", got=repr(self.form))
+        self.require("damping", self.damping > 0.0, "a positive number")
+        self.require("form", self.form in ("auto", "rows", "columns"), "'auto', 'rows' or 'columns'")
 
     def params(self, problem, request):
         """Return the params of the loop, with the smaller form chosen."""
@@ -353,35 +351,13 @@ class Dls(LinearSolver):
         out[SECOND_OPTION] = self.form == "columns" or (self.form == "auto" and out[ROWS] > problem.skeleton.size)
         return out
 
-    def options(self) -> tuple[float, ...]:
-        """Return the damping."""
-        return (self.damping,)
-
 
 # --- Selectively damped least squares ---
 
 
 @kernel
-def effector_speeds(springs, lin, speeds):
-    """Write for each dof the sum over the effectors of |d s / d theta_j| into speeds (n,)."""
-    m, n = lin.active.shape
-    for i in range(n):
-        speeds[i] = 0.0
-        row = 0
-        for k in range(springs.kind.shape[0]):
-            rows = rows_of(springs.kind[k, SPRING], 1)
-            square = 0.0
-            for j in range(row, row + rows):
-                square += lin.active[j, i] * lin.active[j, i]
-            speeds[i] += math.sqrt(square)
-            row += rows
-        for j in range(row, m):
-            speeds[i] += abs(lin.active[j, i])
-
-
-@kernel
-def effector_share(springs, u, column, m):
-    """Return N: the sum over the effectors of the lengths of a left singular vector's blocks."""
+def sum_over_effectors(springs, u, column, m):
+    """Return the sum over the effectors of the lengths of their blocks in a column of u (m, ...)."""
     total = 0.0
     row = 0
     for k in range(springs.kind.shape[0]):
@@ -402,18 +378,14 @@ def solve_sdls(springs, lin, state, params):
     most = params[FIRST_OPTION]
     m, n = lin.active.shape
     u, speeds = lin.first, lin.vectors[0]
-    effector_speeds(springs, lin, speeds)
-    svd_rows(lin.active, m, n, u)
-    largest = 0.0
-    for k in range(m):
-        lin.vectors[1, k] = 0.0
-        for i in range(n):
-            lin.vectors[1, k] += lin.active[k, i] * lin.active[k, i]
-        largest = max(largest, lin.vectors[1, k])
+    for i in range(n):
+        speeds[i] = sum_over_effectors(springs, lin.active, i, m)  # of |d s / d theta_i|
+    squares = lin.vectors[1]
+    largest = singular_values(lin, u, squares)
     for i in range(n):
         lin.step[i] = 0.0
     for k in range(m):
-        square = lin.vectors[1, k]
+        square = squares[k]
         if not square > 1e-20 * largest:
             continue
         sigma = math.sqrt(square)
@@ -421,7 +393,7 @@ def solve_sdls(springs, lin, state, params):
         for i in range(n):
             reach += abs(lin.active[k, i]) / sigma * speeds[i]
         reach /= sigma
-        share = effector_share(springs, u, k, m)
+        share = sum_over_effectors(springs, u, k, m)
         gamma = most * min(1.0, share / reach) if reach > 0.0 else most
         dot = 0.0
         for j in range(m):
@@ -458,13 +430,9 @@ class Sdls(LinearSolver):
 
     name: ClassVar[str] = "sdls"
     summary: ClassVar[str] = "selectively damped least squares (Buss and Kim)"
+    numbers: ClassVar[tuple[str, ...]] = ("max_angle",)
     loop: ClassVar = staticmethod(linear_batch_of("sdls", solve_sdls))
 
     def __post_init__(self):
         super().__post_init__()
-        if not self.max_angle > 0.0:
-            raise SolverError("sdls: max_angle", expected="a positive number", got=repr(self.max_angle))
-
-    def options(self) -> tuple[float, ...]:
-        """Return gamma_max."""
-        return (self.max_angle,)
+        self.require("max_angle", self.max_angle > 0.0, "a positive number")

@@ -326,15 +326,9 @@ class LinearSolver(CompiledSolver):
     state_width: ClassVar[int] = STATE_WIDTH
 
     def __post_init__(self):
-        if self.bounds not in BOUNDS_NAMES:
-            raise SolverError(f"{self.name}: bounds", expected="'inside', 'clamp' or 'final'", got=repr(self.bounds))
-        for what in ("clamp", "max_step"):
-            if not getattr(self, what) > 0.0:
-                raise SolverError(f"{self.name}: {what}", expected="a positive number", got=repr(getattr(self, what)))
-
-    def options(self) -> tuple[float, ...]:
-        """Return the method's own options, at most three."""
-        return ()
+        self.require("bounds", self.bounds in BOUNDS_NAMES, "'inside', 'clamp' or 'final'")
+        self.require("clamp", self.clamp > 0.0, "a positive number")
+        self.require("max_step", self.max_step > 0.0, "a positive number")
 
     def check(self, problem: Problem) -> None:
         """Raise SolverError for goals without residual rows, and for options that do not fit the figure."""
@@ -342,8 +336,8 @@ class LinearSolver(CompiledSolver):
         per_dof(self.gains, problem, f"{self.name}: gains")
         if not isinstance(self.toward, str):
             per_dof(self.toward, problem, f"{self.name}: toward")
-        elif self.toward not in ("middle", "rest"):
-            raise SolverError(f"{self.name}: toward", expected="'middle', 'rest' or a pose", got=repr(self.toward))
+        else:
+            self.require("toward", self.toward in ("middle", "rest"), "'middle', 'rest' or a pose")
 
     def memory(self, problem: Problem) -> int:
         """Return the scratch memory of the engine and of the linear problem."""

@@ -47,7 +47,6 @@ from posable.engine.layout import (
     workspace,
 )
 from posable.engine.newton import restore_best
-from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, strength_of
 
@@ -160,8 +159,7 @@ def finish(figure, springs, tolerances, lower, upper, theta, ws, code, errors):
             outside = outside or theta[i] < lower[i] or theta[i] > upper[i]
         project(theta, lower, upper)
     energy_at(figure, springs, theta, ws)
-    for k in range(errors.shape[0]):
-        errors[k] = ws.error[k]
+    copy_into(ws.error, errors)
     if outside and not all_reached(errors, tolerances):
         return EXHAUSTED  # the method ended outside the box: the projected pose need not be stationary
     return code
@@ -354,16 +352,9 @@ class DescentSolver(CompiledSolver):
     vectors: ClassVar[int] = 4  # of n numbers that the loop needs
 
     def __post_init__(self):
-        if not 0.0 < self.alpha < 1.0:
-            raise SolverError(f"{self.name}: alpha", expected="a number between 0 and 1", got=repr(self.alpha))
-        if not self.alpha <= self.beta < 1.0:
-            raise SolverError(f"{self.name}: beta", expected="a number from alpha up to 1", got=repr(self.beta))
-        if not self.max_step > 0.0:
-            raise SolverError(f"{self.name}: max_step", expected="a positive number or inf", got=repr(self.max_step))
-
-    def options(self) -> tuple[float, ...]:
-        """Return the method's own options."""
-        return ()
+        self.require("alpha", 0.0 < self.alpha < 1.0, "a number between 0 and 1")
+        self.require("beta", self.alpha <= self.beta < 1.0, "a number from alpha up to 1")
+        self.require("max_step", self.max_step > 0.0, "a positive number or inf")
 
     def memory(self, problem: Problem) -> int:
         """Return the scratch memory of the engine and the method's own vectors."""

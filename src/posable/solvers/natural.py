@@ -246,14 +246,13 @@ def minimise_change(problem: Problem, method: Solver, request: SolveOptions, ref
         try_other_starts(lowest, outcome, values[:, 1])
     if set(outcome.codes.tolist()) != {CONVERGED}:
         missed = np.flatnonzero(outcome.codes != CONVERGED)
-        some = rows_of(problem, missed)
+        some = problem.rows(missed)
         answer = method.run(some, request._replace(starts=request.starts[missed]))
         LowestPriority(some, request, references if len(references) == 1 else references[missed]).refine(answer)
         outcome.good = None
-        for name in ("poses", "codes", "errors"):
-            getattr(outcome, name)[missed] = getattr(answer, name)
-        outcome.iterations[missed] += answer.iterations
-        outcome.evaluations[missed] += answer.evaluations
+        answer.iterations += outcome.iterations[missed]
+        answer.evaluations += outcome.evaluations[missed]
+        outcome.put(missed, answer)
     return outcome
 
 
@@ -346,14 +345,6 @@ def minimise_level_change(problem: Problem, outcome: RawResult, request: SolveOp
     outcome.poses[kept], outcome.errors[kept] = answer.poses[kept], errors[kept]
 
 
-def rows_of(problem: Problem, rows: np.ndarray) -> Problem:
-    """Return the problem of some rows of a batch."""
-    out = problem.copy()
-    out.constants = out.constants if len(out.constants) == 1 else out.constants[rows]
-    out.targets = out.targets if len(out.targets) == 1 else out.targets[rows]
-    return out
-
-
 class LowestPriority:
     """What is minimised below the goals of a problem, ready for the compiled loop."""
 
@@ -444,18 +435,6 @@ def lowest_priority_of(problem: Problem) -> tuple[Part, Comfort, Prior, float]:
     return problem.once(("lowest", weight, problem.off if weight else None), lambda: _new_lowest(problem, weight))
 
 
-def _new_lowest(problem: Problem, weight: float) -> tuple[Part, Comfort, Prior, float]:
-    if problem.coupled or np.count_nonzero(problem.pull):
-        return _lowest_on_whole(problem, weight)
-    return _lowest_on_part(problem, weight)
-
-
-def _lowest_on_whole(problem: Problem, weight: float) -> tuple[Part, Comfort, Prior, float]:
-    """Do as `lowest_priority_of` for all bodies."""
-    comfort, prior = comfort_and_prior(problem.skeleton, weight)
-    return problem.whole, comfort, with_idle(problem, prior), comfort.stiffness.sum()
-
-
 def with_idle(problem: Problem, prior: Prior) -> Prior:
     """Return the prior of a figure, with the limbs marked that have no goal: the arm that does not reach."""
     if not len(prior.limb):
@@ -477,10 +456,15 @@ def with_idle(problem: Problem, prior: Prior) -> Prior:
     return prior._replace(idle=idle)
 
 
-def _lowest_on_part(problem: Problem, weight: float) -> tuple[Part, Comfort, Prior, float]:
-    """Do as `lowest_priority_of` for the bodies of goals and prior and for those that share a bend with them."""
+def _new_lowest(problem: Problem, weight: float) -> tuple[Part, Comfort, Prior, float]:
+    """Do as `lowest_priority_of`: for the bodies of goals and prior and for those that share a bend with them.
+
+    For all bodies if dofs are coupled or have springs.
+    """
     comfort, prior = comfort_and_prior(problem.skeleton, weight)
     prior = with_idle(problem, prior)
+    if problem.coupled or np.count_nonzero(problem.pull):
+        return problem.whole, comfort, prior, comfort.stiffness.sum()
     bodies = {*problem.kind[:, ON].tolist(), *prior.feature[:, [BASE, BODY]].ravel().tolist()}
     body_of = problem.figure.dof[:, DOF_BODY]
     while True:

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posable.engine.newton import ALWAYS, NEVER, STATE_WIDTH, VERDICT, WHERE_IT_PAYS, newton_batch, newton_params
-from posable.errors import SolverError
 from posable.model.kinematics import Part
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, register, strength_of
@@ -45,8 +44,7 @@ class Newton(CompiledSolver):
     loop: ClassVar = staticmethod(newton_batch)
 
     def __post_init__(self):
-        if self.exact not in EXACT_NAMES:
-            raise SolverError("newton: exact", expected="'auto', 'always' or 'never'", got=repr(self.exact))
+        self.require("exact", self.exact in EXACT_NAMES, "'auto', 'always' or 'never'")
 
     def fitted(self, problem: Problem) -> Callable[..., Any]:
         """Return the loop, compiled with the features that the problem needs."""

@@ -9,7 +9,6 @@ from posable.engine.bounds import write_trace
 from posable.engine.jit import kernel
 from posable.engine.layout import ENERGY
 from posable.engine.linalg import cholesky, cholesky_solve
-from posable.errors import SolverError
 from posable.solvers.base import register
 from posable.solvers.loop import (
     METHOD_OPTIONS,
@@ -295,16 +294,12 @@ class Lbfgs(DescentSolver):
 
     name: ClassVar[str] = "lbfgs"
     summary: ClassVar[str] = "box-constrained BFGS with limited memory"
+    numbers: ClassVar[tuple[str, ...]] = ("memory_size",)
     loop: ClassVar = staticmethod(batch_of("lbfgs", lbfgs_step, carve_lbfgs))
 
     def __post_init__(self):
         super().__post_init__()
-        if not isinstance(self.memory_size, int) or self.memory_size < 1:
-            raise SolverError("lbfgs: memory_size", expected="a positive integer", got=repr(self.memory_size))
-
-    def options(self) -> tuple[float, ...]:
-        """Return the number of stored pairs."""
-        return (float(self.memory_size),)
+        self.require("memory_size", isinstance(self.memory_size, int) and self.memory_size >= 1, "a positive integer")
 
     def memory(self, problem) -> int:
         """Return the scratch memory of the engine and of the pairs."""

@@ -121,14 +121,9 @@ class Reason:
 
 
 def reasons_for(
-    problem: Problem,
-    pose: np.ndarray,
-    errors: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    blocks: list[Block],
+    problem: Problem, pose: np.ndarray, errors: np.ndarray, lower: np.ndarray, upper: np.ndarray, blocks: list[Block],
     member: int = 0,
-) -> list[Reason]:
+) -> list[Reason]:  # fmt: skip
     """Return why each goal is missed at a pose (n,) with the springs' errors (g,), worst first."""
     missed = np.flatnonzero(~(errors <= problem.tolerances) & np.isfinite(errors))
     if not missed.size or problem.customs:
@@ -166,7 +161,7 @@ class Diagnosis:
 
     def __init__(self, problem: Problem, pose: np.ndarray, lower: np.ndarray, upper: np.ndarray, member: int):
         self.pose, self.lower, self.upper = pose, lower, upper
-        self.problem = one_of(problem, member)
+        self.problem = problem.alone(member)
         self.owners = np.array(problem.owners, dtype=int)
         levels = sorted({goal.priority for goal in problem.goals})
         if len(levels) > 1:  # combined into one energy in which stricter goals are stiffer
@@ -288,12 +283,3 @@ class Diagnosis:
     def span(self, i: int) -> float:
         """Return the travel of a slide [m]."""
         return max(abs(float(self.lower[i])), abs(float(self.upper[i])))
-
-
-def one_of(problem: Problem, member: int) -> Problem:
-    """Return one problem of a batch, with its own arrays."""
-    out = problem.copy()
-    out.constants = out.constants[[member if len(out.constants) > 1 else 0]].copy()
-    out.targets = out.targets[[member if len(out.targets) > 1 else 0]].copy()
-    out.batch_shape = ()
-    return out

@@ -63,15 +63,9 @@ class Result:
     _solve: ClassVar[Any] = None  # `posable.solve`, set by its module, which is in a higher layer
 
     def __init__(
-        self,
-        problem: Problem,
-        outcome: RawResult,
-        request: SolveOptions,
-        solver: str,
-        seconds: float,
-        shape: tuple[int, ...] = (),
-        chosen: dict[str, Any] | None = None,
-    ):
+        self, problem: Problem, outcome: RawResult, request: SolveOptions, solver: str, seconds: float,
+        shape: tuple[int, ...] = (), chosen: dict[str, Any] | None = None,
+    ):  # fmt: skip
         self.problem, self.outcome, self.request = problem, outcome, request
         self.solver, self.seconds, self.shape = solver, seconds, shape
         self.chosen: dict[str, Any] = chosen or {}  # the chosen member, by the label of each AnyOf

@@ -11,7 +11,6 @@ import numpy as np
 from posable.engine.assemble import evaluate
 from posable.engine.bounds import CONVERGED, EXHAUSTED, STATIONARY, TRACE_WIDTH
 from posable.engine.residuals import residuals_and_jacobian
-from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import OUT_OF_TIME, RawResult, SolveOptions, Solver, named_trace, register, strength_of
 from posable.solvers.linear import check_rows, row_count
@@ -37,7 +36,7 @@ class Evaluator:
         self.begin, self.request = begin, request
         self.pose, self.energy = np.empty(n), np.inf
         self.last, self.last_energy, self.last_gradient = np.empty(n), np.inf, np.empty(n)
-        self.good = False
+        self.good = False  # whether the last iterate meets its goals, and nothing is soft
         self.rows: list[np.ndarray] = []
         self.clock: list[float] = []
         self._roots: np.ndarray | None = None
@@ -72,37 +71,20 @@ class Evaluator:
     def accept(self, pose: np.ndarray, *, first: bool = False) -> None:
         """Take a pose, in the box, as the next iterate: keep it if it is the best, and write its row of the trace."""
         energy, gradient = self.evaluate(pose)
-        self.good = self.good_here()
+        self.good = not self.problem.soft and bool((self.errors <= self.problem.tolerances).all())
         if energy < self.energy or self.good:
             self.pose, self.energy = pose.copy(), energy
         if not first:
             self.iterations += 1
             step = pose - self.last
-            row = np.zeros(TRACE_WIDTH)
             held = ((pose <= self.lower) & (gradient > 0.0)) | ((pose >= self.upper) & (gradient < 0.0))
             free = np.abs(gradient[~held]).max(initial=0.0)
             slope = float(self.last_gradient @ step)
-            row[:] = (
-                energy,
-                free,
-                np.abs(step).max(initial=0.0),
-                0.0,
-                held.sum(),
-                self.evaluations,
-                slope,
-                self.last_energy,
-            )
-            self.rows.append(row)
+            length = np.abs(step).max(initial=0.0)
+            row = (energy, free, length, 0.0, held.sum(), self.evaluations, slope, self.last_energy)
+            self.rows.append(np.array(row, dtype=float))
             self.clock.append(time.perf_counter() - self.begin)
         self.last, self.last_energy, self.last_gradient = pose.copy(), energy, gradient
-
-    def good_here(self) -> bool:
-        """Return whether the goals are within their tolerances at the last evaluated pose, and nothing is soft."""
-        return not self.problem.soft and bool((self.errors <= self.problem.tolerances).all())
-
-    def reached(self) -> bool:
-        """Return whether the last iterate meets its goals."""
-        return self.good
 
     def check_time(self) -> None:
         """Raise OutOfTime if the time is up."""
@@ -131,7 +113,7 @@ def drive(solver: Any, problem: Problem, request: SolveOptions) -> RawResult:
         try:
             code = solve_with_restarts(solver, evaluator, request, most, k)
         except OutOfTime:
-            code = CONVERGED if evaluator.reached() else OUT_OF_TIME
+            code = CONVERGED if evaluator.good else OUT_OF_TIME
         poses[k] = evaluator.pose
         evaluator.evaluate(evaluator.pose)
         codes[k], errors[k] = code, evaluator.errors
@@ -145,7 +127,7 @@ def drive(solver: Any, problem: Problem, request: SolveOptions) -> RawResult:
 def solve_with_restarts(solver: Any, evaluator: Evaluator, request: SolveOptions, most: int, member: int) -> int:
     """Return the status of one problem, solved from its start and from random poses while restarts are left."""
     start = request.starts[member]
-    if evaluator.reached():
+    if evaluator.good:
         return CONVERGED
     code = EXHAUSTED
     rng = np.random.default_rng((request.seed % 2**64, 0))
@@ -200,13 +182,10 @@ class Rate(Solver):
     iterations: ClassVar[int] = 500
 
     def __post_init__(self):
-        if self.method not in METHODS:
-            raise SolverError("rate: method", expected=" or ".join(map(repr, METHODS)), got=repr(self.method))
-        if not self.damping >= 0.0:
-            raise SolverError("rate: damping", expected="a positive number, or 0 for none", got=repr(self.damping))
+        self.require("method", self.method in METHODS, " or ".join(map(repr, METHODS)))
+        self.require("damping", self.damping >= 0.0, "a positive number, or 0 for none")
         for what in ("gain", "settle", "rtol", "atol"):
-            if not getattr(self, what) > 0.0:
-                raise SolverError(f"rate: {what}", expected="a positive number", got=repr(getattr(self, what)))
+            self.require(what, getattr(self, what) > 0.0, "a positive number")
 
     def check(self, problem: Problem) -> None:
         """Raise SolverError if a goal has no residual rows."""
@@ -253,7 +232,7 @@ class Rate(Solver):
                 if stepper.status == "failed" or not np.isfinite(stepper.y).all():
                     return STATIONARY
                 evaluator.accept(np.clip(stepper.y, lower, upper))
-                if evaluator.reached():
+                if evaluator.good:
                     return CONVERGED
                 if stepper.status == "finished":
                     return STATIONARY
@@ -295,8 +274,7 @@ class Sqp(Solver):
     iterations: ClassVar[int] = 500
 
     def __post_init__(self):
-        if not self.tolerance > 0.0:
-            raise SolverError("sqp: tolerance", expected="a positive number", got=repr(self.tolerance))
+        self.require("tolerance", self.tolerance > 0.0, "a positive number")
 
     def run(self, problem: Problem, request: SolveOptions) -> RawResult:
         """Solve the problems one after another."""
@@ -329,7 +307,7 @@ class Sqp(Solver):
             nonlocal count
             count += 1
             evaluator.accept(whole(x))
-            if count >= most or evaluator.reached():
+            if count >= most or evaluator.good:
                 raise _Stop
             evaluator.check_time()
 
@@ -341,7 +319,7 @@ class Sqp(Solver):
                     options={"maxiter": most, "ftol": self.tolerance},
                 )  # fmt: skip
         except _Stop:
-            return CONVERGED if evaluator.reached() else EXHAUSTED
+            return CONVERGED if evaluator.good else EXHAUSTED
         if np.isfinite(found.x).all() and count < most:
             evaluator.accept(whole(found.x).copy())
-        return CONVERGED if evaluator.reached() else STATIONARY
+        return CONVERGED if evaluator.good else STATIONARY

@@ -302,21 +302,11 @@ def parameter(problem: Problem, name: str, wrt: str) -> list[Callable[[float], P
         k = problem.label_index[name]
         goal = problem.goals[k]
         changes = moved_targets(goal) if wrt == "target" else [lambda h: reweighted(goal, h)]
-        return [lambda h, change=change: with_goal(problem, k, change(h)) for change in changes]
+        goals = problem.given_goals
+        before, after = goals[:k], goals[k + 1 :]
+        return [lambda h, change=change: Problem(problem.skeleton, (*before, change(h), *after)) for change in changes]
     shapes = reshaped(problem.skeleton, name, wrt)
-    return [lambda h, shape=shape: on_skeleton(problem, shape(h)) for shape in shapes]
-
-
-def with_goal(problem: Problem, k: int, goal: Any) -> Problem:
-    """Return the problem with goal k replaced."""
-    goals = list(problem.given_goals)
-    goals[k] = goal
-    return Problem(problem.skeleton, goals)
-
-
-def on_skeleton(problem: Problem, skeleton: Skeleton) -> Problem:
-    """Return the problem on another skeleton."""
-    return Problem(skeleton, problem.given_goals)
+    return [lambda h, shape=shape: Problem(shape(h), problem.given_goals) for shape in shapes]
 
 
 def moved_targets(goal: Any) -> list[Callable[[float], Any]]:

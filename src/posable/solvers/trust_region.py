@@ -18,7 +18,6 @@ from posable.engine.jit import kernel
 from posable.engine.layout import DAMPING, DEPTH, ENERGY, EVALUATIONS, UP
 from posable.engine.linalg import cholesky, cholesky_solve, eigen_symmetric
 from posable.engine.ltl import damped_copy, factorise, multiply, substitute
-from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, refuse_strength, register
 from posable.solvers.linear import step_factor
@@ -420,16 +419,11 @@ class TrustRegion(CompiledSolver):
     loop: ClassVar = staticmethod(batch_of("trust_region", trust_region_step, carve))
 
     def __post_init__(self):
-        good = {
-            "radius": self.radius > 0.0,
-            "tolerance": 0.0 < self.tolerance < 1.0,
-            "most": self.most is None or self.most >= 1,
-            "bandwidth": self.bandwidth >= 0,
-            "indefinite": self.indefinite in ("nearest", "curvature"),
-        }
-        for what, fine in good.items():
-            if not fine:
-                raise SolverError(f"trust-region: {what}", expected=EXPECTED[what], got=repr(getattr(self, what)))
+        self.require("radius", self.radius > 0.0, "a positive number")
+        self.require("tolerance", 0.0 < self.tolerance < 1.0, "a number between 0 and 1")
+        self.require("most", self.most is None or self.most >= 1, "None or a positive integer")
+        self.require("bandwidth", self.bandwidth >= 0, "a non-negative integer")
+        self.require("indefinite", self.indefinite in ("nearest", "curvature"), "'nearest' or 'curvature'")
 
     def check(self, problem: Problem) -> None:
         """Raise SolverError where joints differ in strength: the exact model decides, and not the region's metric."""
@@ -446,15 +440,6 @@ class TrustRegion(CompiledSolver):
         most = max(n * n, 1) if self.most is None else self.most
         options = (self.radius, self.tolerance, most, self.bandwidth, float(self.indefinite == "nearest"), 0.0)
         return common_params(problem, request, self.iterations, options)
-
-
-EXPECTED = {
-    "radius": "a positive number",
-    "tolerance": "a number between 0 and 1",
-    "most": "None or a positive integer",
-    "bandwidth": "a non-negative integer",
-    "indefinite": "'nearest' or 'curvature'",
-}
 
 
 # --- Levenberg-Marquardt: damped Gauss-Newton, with the damping set by the quality of the quadratic model ---
@@ -556,11 +541,8 @@ class LevenbergMarquardt(DescentSolver):
 
     def __post_init__(self):
         super().__post_init__()
-        if not self.damping > 0.0:
-            raise SolverError("levenberg-marquardt: damping", expected="a positive number", got=repr(self.damping))
-        if self.scale not in ("levenberg", "marquardt"):
-            expected = "'levenberg' or 'marquardt'"
-            raise SolverError("levenberg-marquardt: scale", expected=expected, got=repr(self.scale))
+        self.require("damping", self.damping > 0.0, "a positive number")
+        self.require("scale", self.scale in ("levenberg", "marquardt"), "'levenberg' or 'marquardt'")
 
     def options(self) -> tuple[float, ...]:
         """Return the first damping and its metric."""
