@@ -19,8 +19,8 @@ from posable.mocap.marker_sets import CLUSTERS, MIDDLE, SETS, SIDED, is_virtual,
         ("RTH1", "Ron thigh"), ("L.SH3", "Lon shank"), ("RTB2", "Ron shank"), ("pv4", "on pelvis"),
         ("LUA3", "Lon upper arm"),
         ("Skeleton_RHand2", "Ron hand"), ("RFA01", "Ron forearm"), ("R.MT5", "RMT5"), ("LKNEin", "LKNM"),
-        ("RLMAL", "RANK"), ("L.MKnee", "LKNM"), ("RFAulna", "RWRB"), ("R.Thigh.Upper", "RTHI"), ("r should", "RSHO"),
-        ("L.Epi.Med", "LELM"), ("RIDX3", "RIDX"), ("T10", "T10"), ("LMT5", "LMT5"),
+        ("RLMAL", "RANK"), ("L.MKnee", "LKNM"), ("RFAulna", "RWRB"), ("R.Thigh.Upper", "Ron thigh"),
+        ("r should", "RSHO"), ("L.Epi.Med", "LELM"), ("RIDX3", "RIDX"), ("T10", "T10"), ("LMT5", "LMT5"),
     ],
 )  # fmt: skip
 def test_labels_mean_places(label, place):

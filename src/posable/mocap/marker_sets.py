@@ -169,6 +169,7 @@ CLUSTERS = {
 WORDS = {
     "asis": "FWT", "psis": "BWT", "waistfront": "FWT", "waistback": "BWT", "pelvisfront": "FWT", "pelvisback": "BWT",
     "hipfront": "FWT", "hipback": "BWT", "iliaccrest": "ILC", "trochanter": "GTR", "greatertrochanter": "GTR",
+    "thighupper": "on thigh", "shankupper": "on shank",
     "thigh": "THI", "upleg": "THI", "upperleg": "THI", "femur": "THI", "knee": "KNE", "kneelat": "KNE",
     "kneemed": "KNM",
     "kneefront": "KNE", "shin": "SHN", "shank": "SHN", "tibia": "SHN", "lowerleg": "SHN", "calf": "SHN",
@@ -195,7 +196,7 @@ _QUALIFIERS = {"lateral": "lat", "outer": "lat", "outside": "lat", "out": "lat",
                "inner": "med", "inside": "med", "in": "med", "int": "med", "anterior": "front", "posterior": "back",
                "rear": "back"}
 # fmt: on
-_WHERE = ("lat", "med", "front", "back", "top", "upper")
+_WHERE = ("lat", "med", "front", "back", "top")
 _SIDES = {"l": "L", "left": "L", "lt": "L", "r": "R", "right": "R", "rt": "R"}
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[A-Z][a-z])")
 
