@@ -115,7 +115,7 @@ def _class_of(kind: str) -> Any:
     """Return the class of a goal that goal files may hold: in KINDS, or with `arguments()`, ours or a package's own."""
     if kind in KINDS:
         return KINDS[kind][0]
-    found = GOALS.get(kind) if kind in GOALS else getattr(import_module(__package__), kind, None)
+    found = GOALS.get(kind) if kind in GOALS else getattr(import_module("posable.goals"), kind, None)
     own = isinstance(found, type) and issubclass(found, Goal) and found.arguments is not Goal.arguments
     return found if own or kind in GOALS else None
 

@@ -303,7 +303,7 @@ def joined(every: list[RawResult]) -> RawResult:
     """Return the results of the problems of a batch as one."""
     names = ("poses", "codes", "errors", "iterations", "evaluations")
     columns = [np.concatenate([getattr(one, name) for one in every]) for name in names]
-    return RawResult(*columns, [trace for one in every for trace in one.traces])
+    return RawResult(*columns, traces=[trace for one in every for trace in one.traces])
 
 
 # ------------------------------------------------------------------------------------------------ energies in Python
