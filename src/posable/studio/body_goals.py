@@ -70,6 +70,18 @@ def arms_off_trunk(skeleton: ps.Skeleton) -> list[ps.goals.Goal]:
     return out
 
 
+@lru_cache(maxsize=8)
+def hips_in(skeleton: ps.Skeleton, body: str) -> np.ndarray | None:
+    """Return the point (3,) [m] between the hips in the frame of the pelvis; None for other bodies."""
+    plan = _legs_of(skeleton)
+    if plan is None or not {"pelvis", "hip.L", "hip.R"} <= set(plan.roles):
+        return None
+    if body not in (plan["pelvis"], *(site.name for site in skeleton.sites if site.joint == plan["pelvis"])):
+        return None
+    middle = 0.5 * (plan.place("hip.L") + plan.place("hip.R"))
+    return ps.forward(skeleton, skeleton.rest).convert(middle, to=body)
+
+
 class LikelyPose:
     """The most likely human pose given where the hands, the feet and firmly held bodies are.
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import posable as ps
-from posable.studio.body_goals import LikelyPose, arms_off_trunk, balance, is_person
+from posable.studio.body_goals import LikelyPose, arms_off_trunk, balance, hips_in, is_person
 from posable.studio.handles import POSTURE, Handle, goals_of, posture_weights, relaxed
 
 STEPS = 8  # Newton steps per solve during a drag; the next target continues from there
@@ -19,6 +20,7 @@ STEP = 0.12  # [rad, m] how far a dof may move in one solve, so that a drag beyo
 STRIDE = 0.015  # [m] a target that jumps gets another solve per this distance
 ROUNDS = 15  # largest number of solves for one target
 STILL = 2e-3  # [rad, m] a solve that moves less is the last one for its target
+YIELDING = 0.1  # of the weight of a head that is held: in place while the trunk bends, it would be thrown back
 PACE = 4.0  # [rad/m] rate at which the reference pose follows the likely pose, per travel of the handle
 HOMES = {
     "drag": 0.0,
@@ -124,6 +126,7 @@ class DragSolver:
     going: bool = False  # whether further solves for the same targets would move the figure
     likely: LikelyPose | None = None
     home: Any = None  # (n,) the reference pose
+    hips: dict[str, np.ndarray] = field(default_factory=dict)  # (3,) [m] in the pelvis, if it is dragged
     targets: dict[str, np.ndarray] = field(default_factory=dict)  # of the handles when `home` was last updated
 
     @property
@@ -138,10 +141,14 @@ class DragSolver:
         self.likely = None
         if s.natural and s.home == "relaxed" and s.solver == "newton" and s.stay > 0.0 and is_person(self.skeleton):
             self.likely, home = LikelyPose(self.moving, handles, active, pose), pose.copy()
+            firm = {h.body for h in handles if h.hold != "held" or hips_in(self.skeleton, h.body) is not None}
+            firm |= self.likely.bodies.keys()
+            handles = tuple(h if h.body in firm else replace(h, weight=YIELDING * h.weight) for h in handles)
         self.home, self.targets = home, {h.body: h.position for h in handles}
         self.goals = goals_of(handles, active, home, s.stay, posture_weights(self.skeleton, self.strength))
         method = s.method()
         if s.solver == "newton":  # other methods are shown without help
+            self._drag_by_hips(handles, active, pose)
             self.goals += balance(self.skeleton, handles, active, pose) if s.balance else []
             self.goals += arms_off_trunk(self.skeleton) if s.apart else []
         self.main = self._session(method, pose, continuous=method == "newton")
@@ -151,6 +158,30 @@ class DragSolver:
                 self.ghost = self._session(s.ghost, pose)
             except ps.PosableError as error:
                 self.ghost_error = str(error)
+
+    def _drag_by_hips(self, handles: tuple[Handle, ...], active: set[str], pose: np.ndarray) -> None:
+        """Drag the pelvis by the point between its hips.
+
+        Tilting the pelvis brings its other points nearer to a target that the legs cannot reach, by a centimetre or
+        two, at the cost of a folded trunk.
+        """
+        points = {h.body: hips_in(self.skeleton, h.body) for h in handles if h.body in active and h.mode == "position"}
+        self.hips = {body: point for body, point in points.items() if point is not None}
+        places = self._hip_targets(handles, pose)
+        for goal in self.goals:
+            if goal.label in self.hips:
+                goal.point = self.hips[goal.label]
+                goal.set_target(places[goal.label])
+
+    def _hip_targets(self, handles: tuple[Handle, ...], pose: np.ndarray) -> dict[str, np.ndarray]:
+        """Return where (3,) [m] the hips are when the pelvis is at its target, turned as it is now."""
+        if not self.hips:
+            return {}
+        frames = ps.forward(self.skeleton, pose)
+        return {
+            h.body: h.position + frames.rotation_matrix(h.body) @ self.hips[h.body]
+            for h in handles if h.body in self.hips
+        }  # fmt: skip
 
     def _session(self, solver: Any, pose: np.ndarray, *, continuous: bool = False) -> ps.Session:
         s = self.settings
@@ -179,21 +210,40 @@ class DragSolver:
         """
         labels = {goal.label for goal in self.goals}
         for handle in handles:
-            if handle.body in moved and handle.body in labels:
+            if handle.body in moved and handle.body in labels and handle.body not in self.hips:
                 self.main.move(handle.body, handle.target())
                 if self.ghost is not None:
                     self.ghost.move(handle.body, handle.target())
         way = self._largest_move(handles, moved)
         self._move_home(way, pose)
         rounds = min(max(rounds, 1 + int(way / STRIDE)), ROUNDS)
+        self._move_hips(handles, pose)
         result = self.main.solve(start=pose)
         for _ in range(rounds - 1):
+            self._move_hips(handles, result.pose)
             before, result = result.pose, self.main.solve()
             if np.abs(result.pose - before).max(initial=0.0) < STILL:
                 break
         self.last = result
         self.going = not result.ok and float(np.abs(result.pose - pose).max(initial=0.0)) > STILL
         return self._answer(result), None if self.ghost is None else self._answer(self.ghost.solve())
+
+    def _move_hips(self, handles: tuple[Handle, ...], pose: np.ndarray) -> None:
+        for body, place in self._hip_targets(handles, pose).items():
+            self.main.move(body, place)
+            if self.ghost is not None:
+                self.ghost.move(body, place)
+
+    def stated_goals(self) -> list[Any]:
+        """Return the goals as the user stated them: of the pelvis itself, not of its hips."""
+        out = []
+        for goal in self.main.goals:
+            if goal.label in self.hips:
+                goal = copy(goal)
+                goal.point = None
+                goal.set_target(self.targets[goal.label])
+            out.append(goal)
+        return out
 
     def _largest_move(self, handles: tuple[Handle, ...], moved: set[str]) -> float:
         """Return the largest distance [m] that a handle has moved since the last call."""

@@ -35,7 +35,7 @@ class Remedies:
     def look(self) -> None:
         """Search remedies for the last result; they are shown when they are found."""
         session, engine = self.session, self.session.drag_solver
-        goals = [goal for goal in engine.main.goals if np.isfinite(np.min(goal.tolerance))]
+        goals = [goal for goal in engine.stated_goals() if np.isfinite(np.min(goal.tolerance))]
         work = (session.result, engine.moving, goals, session.pose.copy(), session.settings.limits, session.handles)
         threading.Thread(target=self._look, args=work, name="posable remedies", daemon=True).start()
 
