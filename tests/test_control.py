@@ -295,6 +295,26 @@ def test_an_arm_that_was_led_out_of_reach_comes_back_to_its_target(acceleration)
         assert step.ok, (start, way, str(step))
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ((0.3, -0.58, 1.43, 0.96, 1.01, -0.22, -1.55), (0.96, -0.08, 2.48, 0.55, 0.68, -0.11, -1.3)),
+        ((-0.51, -0.76, 0.29, 0.31, -0.07, -0.6, 1.95), (-0.57, -0.74, -0.34, -0.03, 0.39, -1.08, 1.35)),
+    ],
+)
+def test_a_target_at_rest_is_reached_past_a_singularity(data_dir, start, end):
+    """The arm neither creeps along a nearly singular direction nor swings to and fro in front of it."""
+    baxter = ps.load(data_dir / "urdf" / "erd_baxter.urdf").skeleton
+    arm = [i for i, name in enumerate(baxter.dof_names) if name.startswith("right_")]
+    first, last = baxter.rest.copy(), baxter.rest.copy()
+    first[arm], last[arm] = start, end
+    target = ps.forward(baxter, last).matrix("right_w2")
+    controller = ps.Controller(baxter, ps.goals.Pose("right_w2", target), dt=0.01, start=first)
+    steps = [controller.step() for _ in range(600)]
+    assert max(steps[-1].errors.values()) < 1e-9
+    assert max(np.abs(step.velocity).max() for step in steps[-50:]) < 1e-6
+
+
 @pytest.mark.parametrize(("dt", "most"), [(0.01, 6.0), (0.002, 12.0)])
 def test_joints_do_not_chatter_while_others_are_at_their_limits(dt, most, monkeypatch):
     """A joint that compensates for others in every tick reverses up to 25 and 140 times a second."""
@@ -464,6 +484,25 @@ def test_a_later_priority_settles_at_the_pace_of_the_limits():
     assert steps[150].errors["elbow"] == pytest.approx(least, abs=1e-4)  # 1.5 s for more than a radian
     assert max(step.errors["tcp"] for step in steps) < 5e-3
     assert steps[-1].errors["tcp"] < 1e-6
+
+
+@pytest.mark.parametrize("dt", [0.01, 0.002])
+def test_strict_priorities_settle_after_a_jump_out_of_reach(data_dir, dt):
+    """A robot whose hands are led far out of reach and back stands on its feet and comes to rest."""
+    g1 = ps.load(data_dir / "mjcf" / "unitree_g1" / "g1.xml").skeleton
+    feet, hands = ("left_ankle_roll_joint", "right_ankle_roll_joint"), ("left_wrist_yaw_joint", "right_wrist_yaw_joint")
+    places, rng = ps.forward(g1, g1.rest), np.random.default_rng(1)
+    goals = [*(ps.goals.Pose(foot, places.matrix(foot)) for foot in feet)]
+    goals += [*(ps.goals.Pose(hand, places.matrix(hand), priority=1) for hand in hands), ps.goals.Posture(priority=2)]
+    controller = ps.Controller(g1, goals, dt=dt)
+    back = {hand: places.matrix(hand) for hand in hands}
+    away = {hand: place.copy() for hand, place in back.items()}
+    for place in away.values():
+        place[:3, 3] += rng.normal(0.0, 0.35, 3)
+    steps = [controller.step(targets) for targets in (away, back) for _ in range(round(2.0 / dt))]
+    assert max(step.errors[foot] for step in steps for foot in feet) < 5e-3
+    assert max(np.abs(step.velocity).max() for step in steps[-round(0.2 / dt) :]) < 1e-6
+    assert max(steps[-1].errors[hand] for hand in hands) < 1e-9
 
 
 def test_three_priorities_of_a_whole_body():

@@ -239,8 +239,8 @@ def add_speed_damping(order, springs, levels, state, ws, scale, params):
     A spring on each dof draws it to where its course leads, and grows with the largest speed that ws.step would take,
     as a part of the velocity limit: none up to params[CALM_BEYOND]. It is weak against a goal that the dofs can serve
     well, and strong where a small gain would cost a large motion. Its strength over time does not depend on the tick:
-    the spring is params[CALM] / dt, relative to the mean diagonal of the Hessian. Adds it to gradient and Hessian;
-    returns whether there is one.
+    the spring is params[CALM] / dt, relative to the mean diagonal of the Hessian, and fades away while the targets are
+    at rest, as it would keep the figure creeping. Adds it to gradient and Hessian; returns whether there is one.
     """
     dt, beyond = params[DT], params[CALM_BEYOND]
     fastest = 0.0
@@ -250,7 +250,8 @@ def add_speed_damping(order, springs, levels, state, ws, scale, params):
     part = min(max((fastest - beyond) / (1.0 - beyond), 0.0), 1.0)
     if part == 0.0:
         return False
-    stiff = part * part * (params[CALM_STILL] + params[MOVING] * (params[CALM] - params[CALM_STILL])) / dt
+    calm = math.sqrt(params[MOVING]) * (params[CALM_STILL] + params[MOVING] * (params[CALM] - params[CALM_STILL]))
+    stiff = part * part * calm / dt
     for level in range(levels.scale.shape[0]):
         levels.calm[level] = stiff * levels.scale[level]
     if levels.scale.shape[0] > 0:  # what is stricter is calmed in its own step, and must not resist that of the last
@@ -312,6 +313,17 @@ def merit(figure, springs, levels, theta, ws):
 
 
 @kernel
+def box_part(theta, there, low, high):
+    """Return the part of the way from theta (n,) to `there` (n,) that the box allows to all dofs."""
+    part = 1.0
+    for i in range(theta.shape[0]):
+        way = there[i] - theta[i]
+        if abs(way) > SETTLED:
+            part = min(part, max(((high[i] if way > 0.0 else low[i]) - theta[i]) / way, 0.0))
+    return part
+
+
+@kernel
 def bend_back(figure, order, springs, levels, state, ws, energy):
     """Move towards a pose of less energy on the side that a straight arm came from; return whether there is one.
 
@@ -333,11 +345,7 @@ def bend_back(figure, order, springs, levels, state, ws, energy):
             there[i] = min(max(there[i] + ws.step[i], lower[i]), upper[i])
     if not merit(figure, springs, levels, there, ws) < (1.0 - WORTH_BACK) * energy:
         return False
-    part = 1.0
-    for i in range(n):
-        way = there[i] - theta[i]
-        if abs(way) > SETTLED:
-            part = min(part, max(((high[i] if way > 0.0 else low[i]) - theta[i]) / way, 0.0))
+    part = box_part(theta, there, low, high)
     for i in range(n):
         theta[i] = min(max(theta[i] + part * (there[i] - theta[i]), low[i]), high[i])
     merit(figure, springs, levels, theta, ws)
@@ -350,8 +358,8 @@ def leave_saddle(figure, order, springs, levels, state, ws):
     """Bend a straight arm whose target lies inside towards the side that it came from; return the energy."""
     theta, low, high, lower, upper = state[WANTED], state[BOX_LOW], state[BOX_HIGH], state[LOWER], state[UPPER]
     fixed, scale, origin, n = state[FIXED], state[SCALE], state[ORIGIN], theta.shape[0]
-    energy = merit(figure, springs, levels, theta, ws)
-    if levels.scale.shape[0] == 0 and bend_back(figure, order, springs, levels, state, ws, energy):
+    strict, energy = levels.scale.shape[0] > 0, merit(figure, springs, levels, theta, ws)
+    if not strict and bend_back(figure, order, springs, levels, state, ws, energy):
         return merit(figure, springs, levels, theta, ws)
     merit(figure, springs, levels, theta, ws)  # places the bodies
     refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, 1.0)
@@ -370,13 +378,18 @@ def leave_saddle(figure, order, springs, levels, state, ws):
         size = ESCAPE / abs(ws.step[leader])
         for _ in range(3):
             # The box of one tick may be narrower than the crest between the two ways out: look beyond it, then go as
-            # far as it allows, uphill if need be. The next ticks go on.
+            # far as it allows, uphill if need be. The next ticks go on. With strict priorities they would come back,
+            # and the figure would swing to and fro for ever.
             for i in range(n):
                 ws.trial[i] = min(max(theta[i] + sign * size * ws.step[i], lower[i]), upper[i])
             if merit(figure, springs, levels, ws.trial, ws) < (1.0 - WORTH) * energy:
+                part = box_part(theta, ws.trial, low, high) if strict else 1.0
                 for i in range(n):
-                    theta[i] = min(max(ws.trial[i], low[i]), high[i])
-                return merit(figure, springs, levels, theta, ws)
+                    ws.trial[i] = min(max(theta[i] + part * (ws.trial[i] - theta[i]), low[i]), high[i])
+                after = merit(figure, springs, levels, ws.trial, ws)
+                if not strict or after < energy:
+                    copy_into(ws.trial, theta)
+                    return after
             size *= 0.25
         sign = -sign
     return energy
@@ -469,7 +482,7 @@ def take_step(
             return energy, length, stopped, exact, failed, damping
         after = merit(figure, springs, levels, ws.trial, ws)
         if levels.scale.shape[0] > 0:
-            slope = min(max(slope, after - energy), 0.0)  # not of what `merit` ignores
+            slope = -abs(after - energy)  # the slope of what `merit` ignores does not count
         if after <= energy + 1e-4 * slope or abs(slope) <= NOISE * energy:
             gain = (energy - after) / max(-0.5 * slope, 1e-300)
             damping *= 0.1 if gain > 0.75 else (0.4 if gain > 0.25 else 2.0)

@@ -10,8 +10,12 @@ The second stage acts on the first only by a bound on how far the wanted pose ma
 tick to choose a wanted pose from what the dofs can do in it, dofs that compensate for others at their limits would
 swing to and fro.
 
-With strict priorities or jerk limits, the wanted pose is instead one at which the figure could come to rest
-(`rest_box`): it never runs ahead of what the dofs can do.
+With strict priorities, bounds of single dofs would lead the wanted pose, and the figure behind it, away from the strict
+goals: the wanted pose slows down as a whole (`lead_together`), all dofs approach it at one pace, and their velocities
+change together.
+
+With jerk limits, the wanted pose is instead one at which the figure could come to rest (`rest_box`): it never runs
+ahead of what the dofs can do.
 """
 
 from __future__ import annotations
@@ -79,6 +83,7 @@ from posable.engine.speed_limits import (
     common_braking,
     label_active_limit,
     lead_box,
+    lead_together,
     mark_bound,
     rest_box,
     track_speed,
@@ -93,6 +98,7 @@ BACKLASH = 0.3  # [rad, m]
 MOST_AHEAD = 0.1  # [rad, m] acceleration * dt^2 beyond which a course predicts nothing
 OFFSET_DAMPING = 1e-4
 MOST_OFFSET = 0.2  # [rad, m]
+RESTORE = 0.02  # [s] in which an error of the strictest goals is removed on the way
 SOFT = 0.03  # [s] in which a dof meets its wanted value, and in which its course counts, while some dof lags far behind
 FAR = 0.05  # of the braking distance from full speed: a dof further than this lags far behind
 
@@ -222,11 +228,19 @@ def closing_speed(state, i, gap, closing, dt):
     return min(max(approach_speed(state, i, gap, dt), -abs(gap) / closing), abs(gap) / closing)
 
 
-@kernel
-def strict_goal_offset(figure, order, springs, levels, state, ws, coupled):
-    """Write OFFSET: the correction of the wanted pose that keeps the strictest goals on the way from the present pose.
+@small
+def paced_speed(state, i, pace, dt):
+    """Return the velocity of dof i towards its wanted value, which leads, at a pace [1/s]."""
+    course = state[COURSE, i]
+    return course + pace * (state[WANTED, i] - state[POSE, i] - dt * course) + state[OFFSET, i]
 
-    The poses that keep them form a curved set, and moving straight towards a pose ahead would leave it.
+
+@kernel
+def strict_goal_offset(figure, order, springs, levels, state, ws, coupled, leads, pace, dt):
+    """Write OFFSET: the correction that keeps the strictest goals on the way from the present pose to the wanted one.
+
+    The poses that keep them form a curved set, and moving straight towards a pose ahead would leave it. If the wanted
+    pose `leads`, OFFSET is added to the velocities at that pace [1/s], otherwise to the wanted pose.
     """
     n = state.shape[1]
     strict = Springs(springs.kind, levels.constants[0], springs.targets, levels.pull[0], levels.home[0])
@@ -236,21 +250,24 @@ def strict_goal_offset(figure, order, springs, levels, state, ws, coupled):
     derivatives(figure, order, strict, state[POSE], ws, 0.0)
     mean = mean_diagonal(order, ws.hessian)
     for i in range(n):
-        at_bound = state[ACTIVE, i] != 0.0 or ws.hessian[i, order.rows[i, DEPTH]] == 0.0
-        state[FIXED, i] = 1.0 if at_bound else 0.0
+        inside = leads and state[LOWER, i] < state[WANTED, i] < state[UPPER, i]
+        at_bound = state[ACTIVE, i] != 0.0 and not inside
+        state[FIXED, i] = 1.0 if at_bound or ws.hessian[i, order.rows[i, DEPTH]] == 0.0 else 0.0
         state[SCALE, i] = mean
-        ws.spare[i] = state[WANTED, i] - state[POSE, i]
         state[OFFSET, i] = 0.0
+        ws.spare[i] = paced_speed(state, i, pace, dt) if leads else state[WANTED, i] - state[POSE, i]
+    restore = 1.0 / max(RESTORE, dt) if leads else 1.0
     multiply(order, ws.hessian, ws.spare, ws.step, ws.path)
     damped_copy(order, ws.hessian, state[FIXED], OFFSET_DAMPING, state[SCALE], ws.factor, ws.path)
     if factorise(order, ws.factor, state[FIXED], 0.0) >= 0:
         return
     for i in range(n):
-        ws.step[i] = 0.0 if state[FIXED, i] != 0.0 else -ws.gradient[i] - ws.step[i]
+        ws.step[i] = 0.0 if state[FIXED, i] != 0.0 else -restore * ws.gradient[i] - ws.step[i]
     substitute(order, ws.factor, ws.step, ws.path)
     for i in range(n):
         if state[FIXED, i] == 0.0:
-            state[OFFSET, i] = min(max(ws.step[i], -MOST_OFFSET), MOST_OFFSET)
+            most = state[SPEED, i] if leads else MOST_OFFSET
+            state[OFFSET, i] = min(max(ws.step[i], -most), most)
 
 
 @kernel
@@ -329,20 +346,50 @@ def common_pace(state, dt, closing, ahead):
 
 
 @kernel
-def advance(state, dt, closing, numeric, together):
+def turn_together(state, pace, dt):
+    """Write into SCALE the next velocity of each dof (n,), towards a wanted pose that leads, at a pace [1/s].
+
+    Velocities that keep the strict goals still do if all of them are scaled down to the velocity limits, and if all
+    change by the same part of what is asked for. A dof that has to stop before its limit stops alone.
+    """
+    part, turn = 1.0, 1.0
+    for i in range(state.shape[1]):
+        v = abs(paced_speed(state, i, pace, dt))
+        if part * v > state[SPEED, i]:
+            part = state[SPEED, i] / v
+    for i in range(state.shape[1]):
+        v, change = part * paced_speed(state, i, pace, dt), SLACK * state[ACCEL, i] * dt
+        if state[FASTEST, i] < state[VELOCITY, i] + SLACK * change:
+            v = min(v, state[FASTEST, i])
+        if state[SLOWEST, i] > state[VELOCITY, i] - SLACK * change:
+            v = max(v, state[SLOWEST, i])
+        state[SCALE, i] = v
+        v = abs(v - state[VELOCITY, i])
+        if turn * v > change:
+            turn = change / v
+    for i in range(state.shape[1]):
+        state[SCALE, i] = state[VELOCITY, i] + turn * (state[SCALE, i] - state[VELOCITY, i])
+
+
+@kernel
+def advance(state, dt, closing, numeric, together, leads):
     """Move the command towards the wanted pose and update the state.
 
     together: all dofs approach their wanted values at one pace, so that the figure stays near the poses that keep
-    strict goals; otherwise each dof is as quick as it can be.
+    strict goals; otherwise each dof is as quick as it can be. leads: see `control_tick`.
     """
     pace = common_pace(state, dt, closing, 0.0) if numeric and together else 0.0
     next_pace = common_pace(state, dt, closing, dt) if numeric and together else 0.0
     free = True  # otherwise the wanted pose recedes as the figure moves, and the plan does not change
     for i in range(state.shape[1]):
         free = free and state[ACTIVE, i] == 0.0
+    if numeric and together and leads:
+        turn_together(state, pace, dt)
     for i in range(state.shape[1]):
         v = 0.0
-        if numeric and together:
+        if numeric and together and leads:
+            v = state[SCALE, i]
+        elif numeric and together:
             way = state[WANTED, i] + state[OFFSET, i] - state[POSE, i] - dt * state[COURSE, i]
             left = way - dt * (state[VELOCITY, i] - state[COURSE, i])
             v = track_speed(state, i, pace * way, next_pace * left if free else pace * way, dt)
@@ -443,14 +490,16 @@ def control_tick(figure, order, tree, springs, levels, state, params, work, d, e
     dt = params[DT]
     shorten_rotation_vectors(figure, state)
     together = levels.scale.shape[0] > 0
-    leads = not together and not jerk_limited(state)
+    leads = not jerk_limited(state)  # the wanted pose runs ahead and may turn at once
     lag = lag_of(state, dt) if leads else 0.0
-    braking = common_braking(state, dt) if together else 0.0
+    braking = common_braking(state, dt) if together and not leads else 0.0
+    if leads and together:
+        lead_together(state, dt)
     for i in range(n):
         velocity_box(state, i, dt)
-        if leads:
+        if leads and not together:
             lead_box(state, i, dt)
-        else:
+        elif not leads:
             rest_box(state, i, dt, braking)
         state[LAST, i] = state[WANTED, i]
         state[WANTED, i] = min(max(state[WANTED, i], state[BOX_LOW, i]), state[BOX_HIGH, i])
@@ -469,9 +518,11 @@ def control_tick(figure, order, tree, springs, levels, state, params, work, d, e
         lead_course(state, dt, lag, numeric)
     else:
         rest_course(state, dt, numeric, together, params[MOVING] ** 2)
+    closing = dt + SOFT * lag * params[MOVING]
     if numeric and together:
-        strict_goal_offset(figure, order, springs, levels, state, ws, params[COUPLED] != 0.0)
-    advance(state, dt, dt + SOFT * lag * params[MOVING], numeric, together)
+        pace = common_pace(state, dt, closing, 0.0)
+        strict_goal_offset(figure, order, springs, levels, state, ws, params[COUPLED] != 0.0, leads, pace, dt)
+    advance(state, dt, closing, numeric, together, leads)
     for i in range(n):
         label_active_limit(state, i, dt)
     energy_at(figure, springs, state[POSE], ws)

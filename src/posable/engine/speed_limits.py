@@ -49,6 +49,7 @@ NEAR = 1e-6  # part of the way of a tick at full speed: a dof this close to its 
 PLANNED_ACCEL, PLANNED_JERK, TRACKING_JERK = 0.7, 0.5, 0.7
 AHEAD = 16.0  # ticks of full jerk that the box of the wanted pose leaves room for
 LEAD = 0.02  # [s] of full acceleration by which the wanted pose is ahead of a dof that gathers speed
+SLOW_LEAD = 0.05  # rate at which a wanted pose that is far ahead may still turn
 PART_PER_TICK = 0.4  # of the way that is left, at most: the last ticks approach a target geometrically
 
 
@@ -279,6 +280,25 @@ def lead_box(state, i, dt):
         down, up = min(max(down, first), max(up, first)), max(min(up, last), min(down, last))
         low, high = min(max(down, low), high), max(min(up, high), low)
     state[BOX_LOW, i], state[BOX_HIGH, i] = low, high
+
+
+@kernel
+def lead_together(state, dt):
+    """Write the same for dofs that move together: the wanted pose slows down as a whole where it is far ahead.
+
+    Bounds for each dof would lead the wanted pose away from the strict goals.
+    """
+    ahead = 0.0
+    for i in range(state.shape[1]):
+        speed, accel = state[SPEED, i], BRAKE * state[ACCEL, i]
+        if speed < math.inf:
+            most = min(abs(state[VELOCITY, i]) + accel * max(LEAD, 2.0 * dt), speed)
+            ahead = max(ahead, abs(state[WANTED, i] - state[POSE, i]) / (dt * speed + travel(most, accel, dt)))
+    rate = 2.0 * min(max(2.0 * (1.0 - ahead), SLOW_LEAD), 1.0)
+    for i in range(state.shape[1]):
+        low, high, wanted, tick = state[LOWER, i], state[UPPER, i], state[WANTED, i], rate * dt * state[SPEED, i]
+        state[BOX_LOW, i] = min(max(wanted - tick, low), high)
+        state[BOX_HIGH, i] = max(min(wanted + tick, high), low)
 
 
 @kernel
