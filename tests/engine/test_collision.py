@@ -5,8 +5,10 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import posable as ps
-from posable.engine.layout import FIELD
+from posable.engine.jit import entry
+from posable.engine.layout import FIELD, workspace
 from posable.engine.narrow_phase import direction_cell
+from posable.engine.newton import energy_below
 from posable.model import collision, shapes
 from posable.model.collision import (
     MOST_CORNERS,
@@ -166,6 +168,34 @@ def test_a_table_lists_the_furthest_corner_of_every_direction():
         assert np.argmax(corners @ (x, y, z)) in rows
         listed += len(rows)
     assert listed < 0.3 * len(corners) * len(directions)
+
+
+@entry
+def bounded_energy(figure, springs, theta, work, d, most):
+    """Return `energy_below` at a pose."""
+    ws = workspace(work, figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0], d)
+    return energy_below(figure, springs, theta, ws, most)
+
+
+def test_an_energy_above_the_bound_need_not_be_exact_but_exceeds_it():
+    """Goals and overlaps count together: the trial of a step is rejected or accepted as by its exact energy."""
+    rng = np.random.default_rng(5)
+    rejected_by_both = 0
+    for kinds in (("hull", "box"), ("cylinder", "hull")):
+        skeleton = two_bodies(rng, *kinds)
+        problem = ps.Problem(skeleton, [ps.goals.Position("b", (0.2, 0.1, 0.0)), ps.goals.NoCollision()])
+        for _ in range(20):
+            pose = 0.2 * rng.normal(size=skeleton.size)
+            exact = problem.energy(pose)
+            goal = 0.5 * problem.errors(pose)["b"] ** 2
+            for share in (0.1, 0.5, 0.99, 1.01, 3.0):
+                most = share * exact
+                found = bounded_energy(
+                    problem.figure, problem.packed(0), pose, np.zeros(problem.work_size), problem.depth, most
+                )
+                rejected_by_both += goal < most < exact and exact - goal < most
+                assert found >= most if share < 1.0 else found == pytest.approx(exact, rel=1e-12)
+    assert rejected_by_both > 5
 
 
 def test_far_pairs_are_not_measured():

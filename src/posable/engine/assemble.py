@@ -30,6 +30,7 @@ from posable.engine.layout import (
     ON,
     OTHER,
     PARENT,
+    SPENT,
     SPRING,
     VISIT,
     Springs,
@@ -92,6 +93,8 @@ def total_energy(figure, springs, theta, ws):
         if kind >= 0 and b != CENTER and springs.kind[k, OTHER] < 0:
             total += spring_energy(kind, springs.constants[k], springs.targets[k], ws, b, k)
         else:
+            if kind == COLLISION_SPRING:
+                ws.memory[SPENT] = total
             total += coupled_energy(figure, springs, theta, ws, k)
     for i in range(theta.shape[0]):
         gap = theta[i] - springs.home[i]

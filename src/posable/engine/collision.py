@@ -6,6 +6,8 @@ slides on the simplex; with q_j = w_j - w_0 the second derivative of 1/2 |delta|
 
 from __future__ import annotations
 
+import math
+
 from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import forward
 from posable.engine.layout import (
@@ -23,11 +25,13 @@ from posable.engine.layout import (
     ROBUST,
     SIZE,
     SOLID,
+    SPENT,
     STAMP,
     WEIGHT,
     workspace,
 )
 from posable.engine.narrow_phase import (
+    FAR,
     GRID,
     HALF_SPACE,
     OUTWARD,
@@ -74,21 +78,28 @@ def collision_energy(figure, row, ws, index):
     size, margin, total, worst = row[SIZE], row[MEASURE], 0.0, 0.0
     m = ws.memory
     found = 0
+    most, deep = math.inf, FAR
+    if m[REJECTED] > 0.0:  # an overlap whose energy alone rejects the trial need not be known exactly
+        most = max(m[REJECTED] - m[SPENT], 0.0)
+        deep = math.sqrt(2.0 * most / row[WEIGHT]) - size if row[WEIGHT] > 0.0 else FAR
+    if most == 0.0:
+        m[FOUND] = MOST_CONTACTS + 1.0
+        return 0.0
     place_balls(figure, ws)
     for q in range(int(row[POINT]), int(row[POINT + 1])):
         if bodies_apart(figure, ws, figure.touch[q, 0], figure.touch[q, 1], size):
             continue
         for p in range(figure.touch[q, 2], figure.touch[q, 3]):
-            d, count = solid_distance(figure, ws, figure.pair[p, 0], figure.pair[p, 1], size, m)
+            d, count = solid_distance(figure, ws, figure.pair[p, 0], figure.pair[p, 1], size, deep, m)
             if d < size:
                 total += 0.5 * row[WEIGHT] * (size - d) * (size - d)
                 worst = max(worst, margin - d)
                 if found < MOST_CONTACTS:
                     keep_contact(m, found, q, p, d, count)
                 found += 1
-        if 0.0 < m[REJECTED] < total:
-            m[FOUND] = MOST_CONTACTS + 1.0  # not all of them
-            return total
+            if total > most:
+                m[FOUND] = MOST_CONTACTS + 1.0  # not all of them
+                return total
     m[FOUND] = float(found)
     m[STAMP], m[STAMP + 1] = placement_checksum(ws), row[POINT]
     ws.error[index] = worst
@@ -217,7 +228,7 @@ def add_collision(figure, row, ws, exact):
         if bodies_apart(figure, ws, figure.touch[q, 0], figure.touch[q, 1], size):
             continue
         for p in range(figure.touch[q, 2], figure.touch[q, 3]):
-            d, count = solid_distance(figure, ws, figure.pair[p, 0], figure.pair[p, 1], size, m)
+            d, count = solid_distance(figure, ws, figure.pair[p, 0], figure.pair[p, 1], size, FAR, m)
             if d < size:
                 add_contact(figure, row, ws, q, p, d, count, exact)
 
@@ -252,5 +263,5 @@ def measure_pairs(figure, poses, work, first, last, size, distances):
     for t in range(poses.shape[0]):
         forward(figure, poses[t], ws)
         for p in range(first, last):
-            d, _ = solid_distance(figure, ws, figure.pair[p, 0], figure.pair[p, 1], size, ws.memory)
+            d, _ = solid_distance(figure, ws, figure.pair[p, 0], figure.pair[p, 1], size, FAR, ws.memory)
             distances[t, p - first] = d

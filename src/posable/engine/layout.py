@@ -38,13 +38,15 @@ SOLID_WIDTH = 18
 BALL_RADIUS = 3  # column of Figure.ball; negative where the body has no solid
 
 # Places in Workspace.memory: what GJK and EPA need; contacts between two bodies with their loads; what the energy
-# found, at which placement of the bodies; the energy beyond which a trial is rejected, 0: none
+# found, at which placement of the bodies; the energy beyond which a trial is rejected, 0: none; what of it other
+# springs have
 MOST_VERTICES, MOST_FACES, MOST_CONTACTS, CONTACT_WIDTH, KEPT_WIDTH = 64, 128, 32, 29, 34
 CONTACTS = 32 + 5 * MOST_VERTICES + 7 * MOST_FACES + 384
 FOUND = CONTACTS + 1 + MOST_CONTACTS * CONTACT_WIDTH
 STAMP, KEPT = FOUND + 1, FOUND + 3
 REJECTED = KEPT + MOST_CONTACTS * KEPT_WIDTH
-MEMORY = REJECTED + 1
+SPENT = REJECTED + 1
+MEMORY = SPENT + 1
 
 
 class Figure(NamedTuple):

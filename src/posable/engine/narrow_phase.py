@@ -349,10 +349,10 @@ def add_edge(m, edges, i, j):
 
 
 @kernel
-def epa(figure, ws, a, b, m):
+def epa(figure, ws, a, b, deep, m):
     """Return the penetration depth of overlapping hulls [m]; m has the face nearest to the origin, and its normal.
 
-    Negative if the difference is flat; then nothing is written.
+    A depth above `deep` may be a lower bound. Negative if the difference is flat; then nothing is written.
     """
     for k in range(4):
         copy_vertex(m, VERTEX * k, VERTICES + VERTEX * k)
@@ -369,7 +369,7 @@ def epa(figure, ws, a, b, m):
                 best = f
         at = FACES + FACE * best
         x, y, z, d = m[at + 3], m[at + 4], m[at + 5], m[at + 6]
-        if vertices >= MOST_VERTICES:
+        if vertices >= MOST_VERTICES or d > deep:
             break
         i, j = support(figure, ws, a, x, y, z), support(figure, ws, b, -x, -y, -z)
         new = VERTICES + VERTEX * vertices
@@ -663,9 +663,10 @@ def grid_distance(figure, ws, a, b, size, m):
 
 
 @kernel
-def solid_distance(figure, ws, a, b, size, m):
+def solid_distance(figure, ws, a, b, size, deep, m):
     """Return (distance [m], vertices of the simplex) of two solids; FAR, 0 if they are further apart than size.
 
+    Of solids that overlap by more than `deep` [m], the result may be any overlap between that and the true one.
     The simplex is in m, with the unit normal from b to a; with 0 vertices and a distance, the normal is a guess.
     """
     s = figure.solid
@@ -692,7 +693,7 @@ def solid_distance(figure, ws, a, b, size, m):
     x, y, z = m[NEAREST], m[NEAREST + 1], m[NEAREST + 2]
     d = math.sqrt(x * x + y * y + z * z)
     if count == 4:
-        depth = epa(figure, ws, a, b, m)
+        depth = epa(figure, ws, a, b, deep - radii, m)
         if depth >= 0.0:
             m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = -m[OUTWARD], -m[OUTWARD + 1], -m[OUTWARD + 2]
             return -depth - radii, 3

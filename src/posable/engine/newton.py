@@ -219,6 +219,18 @@ def propose(order, theta, lower, upper, ws, fixed, scale, damping):
 
 
 @kernel
+def energy_below(figure, springs, theta, ws, most):
+    """Place the bodies and return the energy, or any number from `most` on if it is larger; overlaps take long.
+
+    Where it is larger, ws.error may be wrong.
+    """
+    ws.memory[REJECTED] = most
+    energy = energy_at(figure, springs, theta, ws)
+    ws.memory[REJECTED] = 0.0
+    return energy
+
+
+@kernel
 def hold_bounds(order, theta, lower, upper, ws, fixed):
     """Mark in fixed (n,) the active bounds and the dofs without a goal; return the largest free gradient entry."""
     largest = active_bounds(theta, ws.gradient, lower, upper, fixed)
@@ -274,9 +286,7 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
         tries += 1
         if not predicted > params[STATIONARY_GAIN] * energy or not length > 0.0:
             break
-        ws.memory[REJECTED] = energy
-        after = energy_at(figure, springs, ws.trial, ws)
-        ws.memory[REJECTED] = 0.0
+        after = energy_below(figure, springs, ws.trial, ws, energy)
         state[EVALUATIONS] += 1.0
         if after < energy and armijo(energy, after, slope, params[ALPHA]):
             accepted = True
@@ -376,9 +386,10 @@ def newton_begin(figure, springs, lower, upper, theta, ws, state, params):
     state[EXACT_WAIT] = 1.0
     state[ENERGY] = energy_at(figure, springs, theta, ws)
     if leave_bounds(theta, lower, upper, ws.trial):
-        after = energy_at(figure, springs, ws.trial, ws)
+        most = LEAVE_BOUNDS_FACTOR * state[ENERGY]
+        after = energy_below(figure, springs, ws.trial, ws, most)
         state[EVALUATIONS] += 1.0
-        if after < LEAVE_BOUNDS_FACTOR * state[ENERGY]:
+        if after < most:
             state[ENERGY] = after
             copy_into(ws.trial, theta)
         else:  # the goals are close: stay close
@@ -480,7 +491,7 @@ def restart(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, 
             for _ in range(DRAWS):
                 copy_into(ws.best, ws.trial)
                 redraw(figure, lower, upper, start, state, scale, ws.trial)
-                energy = energy_at(figure, springs, ws.trial, ws)
+                energy = energy_below(figure, springs, ws.trial, ws, lowest)
                 if energy < lowest:
                     lowest = energy
                     copy_into(ws.trial, theta)
@@ -527,7 +538,7 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
             sign = 1.0 - 2.0 * side
             for i in range(n):
                 ws.trial[i] = min(max(theta[i] + sign * size * ws.step[i], lower[i]), upper[i])
-            value = energy_at(figure, springs, ws.trial, ws)
+            value = energy_below(figure, springs, ws.trial, ws, best)
             state[EVALUATIONS] += 1.0
             if value < best:
                 best, sense = value, sign

@@ -125,13 +125,31 @@ def hull_distances(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
     return np.maximum(out[0], 0.0)
 
 
+def enclosing_center(points: np.ndarray) -> np.ndarray:
+    """Return nearly the centre (k,) of the smallest ball around points (V, k) (Badoiu & Clarkson 2003)."""
+    center = 0.5 * (points.max(axis=0) + points.min(axis=0))
+    for step in range(2, 34):
+        away = points - center
+        center = center + away[np.einsum("ij,ij->i", away, away).argmax()] / step
+    return center
+
+
 def bounding_capsule(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the centre (3,), the half axis (3,) and the radius [m] of a capsule around points (V, 3)."""
-    middle = points.mean(axis=0)
+    """Return the centre (3,), the half axis (3,) and the radius [m] of a capsule around points (V, 3).
+
+    Of those along the three principal axes it is the one with the least volume.
+    """
     if len(points) == 1:
-        return middle, np.zeros(3), 0.0
-    axis = np.linalg.svd(points - middle, full_matrices=False)[2][0]
-    along = (points - middle) @ axis
+        return points[0], np.zeros(3), 0.0
+    axes = np.linalg.svd(points - points.mean(axis=0), full_matrices=True)[2]
+    return min((_capsule_along(points, axes, k) for k in range(3)), key=_capsule_volume)
+
+
+def _capsule_along(points: np.ndarray, axes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return a capsule around points (V, 3), as `bounding_capsule`, along row k of orthonormal axes (3, 3)."""
+    axis, others = axes[k], np.delete(axes, k, axis=0)
+    middle = enclosing_center(points @ others.T) @ others
+    along = points @ axis
     across = np.linalg.norm(points - middle - np.outer(along, axis), axis=1)
     radius = float(across.max()) * (1.0 + 1e-12)
     room = np.sqrt(np.maximum(radius * radius - across * across, 0.0))
@@ -139,9 +157,15 @@ def bounding_capsule(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]
     if high < low:
         high = low = 0.5 * (high + low)
     centre = middle + 0.5 * (high + low) * axis
-    half = 0.5 * (high - low) * axis
-    t = np.clip((points - centre) @ axis, -0.5 * (high - low), 0.5 * (high - low))
-    return centre, half, float(np.linalg.norm(points - centre - np.outer(t, axis), axis=1).max())
+    half = 0.5 * (high - low)
+    t = np.clip((points - centre) @ axis, -half, half)
+    return centre, half * axis, float(np.linalg.norm(points - centre - np.outer(t, axis), axis=1).max())
+
+
+def _capsule_volume(capsule: tuple[np.ndarray, np.ndarray, float]) -> float:
+    """Return the volume [m^3] of a capsule, over pi."""
+    _, half, radius = capsule
+    return radius * radius * (2.0 * float(np.linalg.norm(half)) + 4.0 / 3.0 * radius)
 
 
 # --- Tables ---
@@ -223,7 +247,7 @@ class SolidTables:
         return figure._replace(
             solid=frozen_array(solid),
             corner=frozen_array(np.concatenate([np.zeros((0, 3)), *self.corners, *seeds])),
-            ball=frozen_array(_balls(figure.body.shape[0], solid)),
+            ball=frozen_array(_balls(figure.body.shape[0], solid, self.corners)),
             field=frozen_array(np.concatenate([np.zeros(0), *fields])),
             touch=frozen_array(np.array(self.touch, dtype=np.int64).reshape(-1, 4)),
             pair=frozen_array(np.array(self.pairs, dtype=np.int64).reshape(-1, 2)),
@@ -329,19 +353,16 @@ def _surface_points(corners: np.ndarray) -> tuple[np.ndarray, float]:
     return np.unique(np.round((weights @ faces).reshape(-1, 3), 12), axis=0), longest / (n * np.sqrt(3.0))
 
 
-def _balls(bodies: int, solid: np.ndarray) -> np.ndarray:
+def _balls(bodies: int, solid: np.ndarray, corners: Sequence[np.ndarray]) -> np.ndarray:
     """Return centres and radii (b, 4) [m] of bounding spheres of the solids of each body."""
     out = np.zeros((bodies, 4))
     out[:, 3] = -1.0
     for body in range(bodies):
-        mine = solid[(solid[:, ON_BODY] == body) & (solid[:, SOLID] == HULL)]
-        if not len(mine):
-            continue
-        middle, half, radius = mine[:, START : START + 3], mine[:, LINE : LINE + 3], mine[:, BOUND]
-        ends = np.concatenate([middle + half, middle - half])
-        centre = 0.5 * (ends.max(axis=0) + ends.min(axis=0))
-        out[body, :3] = centre
-        out[body, 3] = (np.linalg.norm(ends - centre, axis=1) + np.concatenate([radius, radius])).max()
+        mine = np.flatnonzero((solid[:, ON_BODY] == body) & (solid[:, SOLID] == HULL))
+        if len(mine):
+            center = enclosing_center(np.concatenate([corners[row] for row in mine]))
+            reach = [np.linalg.norm(corners[row] - center, axis=1).max() + solid[row, RADIUS] for row in mine]
+            out[body] = *center, max(reach) * (1.0 + 1e-12)
     return out
 
 
