@@ -358,8 +358,8 @@ def _balls(bodies: int, solid: np.ndarray, corners: Sequence[np.ndarray]) -> np.
     out = np.zeros((bodies, 4))
     out[:, 3] = -1.0
     for body in range(bodies):
-        mine = np.flatnonzero((solid[:, ON_BODY] == body) & (solid[:, SOLID] == HULL))
-        if len(mine):
+        mine = np.flatnonzero((solid[:, ON_BODY] == body) & (solid[:, SOLID] == HULL)).tolist()
+        if mine:
             center = enclosing_center(np.concatenate([corners[row] for row in mine]))
             reach = [np.linalg.norm(corners[row] - center, axis=1).max() + solid[row, RADIUS] for row in mine]
             out[body] = *center, max(reach) * (1.0 + 1e-12)
