@@ -47,7 +47,7 @@ class Bench:
         self.d = int(self.order.rows[:, fields.DEPTH].max()) + 1
         kind, data = np.zeros((g, 4), dtype=np.int64), np.zeros((g, fields.CONSTANTS))
         targets = np.zeros((g, fields.TARGETS))
-        kind[:, fields.ON], kind[:, fields.GOAL], kind[:, fields.OTHER] = bodies, np.arange(g), -1
+        kind[:, fields.BODY_A], kind[:, fields.GOAL], kind[:, fields.BODY_B] = bodies, np.arange(g), -1
         data[:, fields.POINT : fields.POINT + 3] = points
         targets[:, fields.AT : fields.AT + 3] = rng.normal(size=(g, 3))
         data[:, fields.WEIGHT : fields.WEIGHT + 3] = data[:, fields.MEASURE : fields.MEASURE + 3] = 1.0
@@ -155,7 +155,7 @@ def printed_algorithm(jit):
     The axes are read from the forward pass, not found anew for each pair as the listing has it.
     """
     from posable.engine.joints import last_dof
-    from posable.engine.layout import ABOVE, AT, ON, POINT
+    from posable.engine.layout import ABOVE, AT, BODY_A, POINT
 
     @jit
     def printed(figure, springs, ws, jacobian, gradient, hessian):
@@ -164,7 +164,7 @@ def printed_algorithm(jit):
             for i in range(n):
                 jacobian[row, i] = 0.0
         for k in range(g):
-            b, row = springs.kind[k, ON], springs.constants[k]
+            b, row = springs.kind[k, BODY_A], springs.constants[k]
             r, p = ws.rotation[b], ws.position[b]
             x = p[0] + r[0] * row[POINT] + r[1] * row[POINT + 1] + r[2] * row[POINT + 2]
             y = p[1] + r[3] * row[POINT] + r[4] * row[POINT + 1] + r[5] * row[POINT + 2]
@@ -186,7 +186,7 @@ def printed_algorithm(jit):
                 for j in range(i + 1):
                     hessian[i, j] += u * jacobian[row, j]
         for k in range(g):
-            b, row, at = springs.kind[k, ON], springs.constants[k], springs.targets[k]
+            b, row, at = springs.kind[k, BODY_A], springs.constants[k], springs.targets[k]
             r, p = ws.rotation[b], ws.position[b]
             fx = ws.origin[0] + p[0] + r[0] * row[POINT] + r[1] * row[POINT + 1] + r[2] * row[POINT + 2] - at[AT]
             fy = ws.origin[1] + p[1] + r[3] * row[POINT] + r[4] * row[POINT + 1] + r[5] * row[POINT + 2] - at[AT + 1]

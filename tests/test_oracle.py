@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from posable.engine.assemble import evaluate
-from posable.engine.layout import AT, CONSTANTS, DEPTH, MEASURE, ON, POINT, TARGETS, WEIGHT, Springs, work_size
+from posable.engine.layout import AT, BODY_A, CONSTANTS, DEPTH, MEASURE, POINT, TARGETS, WEIGHT, Springs, work_size
 from posable.engine.springs import POINT_SPRING
 from posable.model.jacobians import jacobian
 from posable.model.joints import Ball, Fixed, Free, Joint, Revolute, Site, Universal
@@ -118,7 +118,7 @@ def test_energy_gradient_and_hessian(skeleton, oracle, pose, columns):
     kind[:, 0], kind[:, 3] = POINT_SPRING, -1
     for k, site in enumerate(skeleton.sites):
         row = skeleton.frame(site.name)
-        kind[k, ON] = skeleton.frame_bodies[row]
+        kind[k, BODY_A] = skeleton.frame_bodies[row]
         data[k, POINT : POINT + 3] = skeleton.frame_positions[row]
         targets[k, AT : AT + 3] = oracle["marker_pos_cm"][:, k]
         data[k, WEIGHT : WEIGHT + 3] = data[k, MEASURE : MEASURE + 3] = 1.0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.engine.layout import LARGEST
+from posable.engine.layout import MAX_MAGNITUDE
 from posable.errors import GoalError, SolverError, UnknownName
 from posable.solvers.base import SolveOptions
 from posable.solvers.result import judge_again
@@ -126,7 +126,7 @@ def test_a_bad_target_in_a_batch_is_found(panda):
     "make",
     [
         lambda: g.Position("tcp", (1e155, 0.0, 0.0)),
-        lambda: g.Position("tcp", np.full((3, 3), 2.0 * LARGEST)),
+        lambda: g.Position("tcp", np.full((3, 3), 2.0 * MAX_MAGNITUDE)),
         lambda: g.Position("tcp", (0.0, 0.0, 0.0), weight=1e300),
         lambda: g.Position("tcp", (0.0, 0.0, 0.0), weight=(1.7e308, 0.0, 1.0)),
         lambda: g.Position("tcp", (0.0, 0.0, 0.0), weight=1e200 * np.eye(3)),
@@ -154,7 +154,7 @@ def test_a_start_that_would_overflow_is_refused(panda):
 
 @pytest.mark.parametrize("solver", ["newton", "dls", "ccd"])
 def test_the_largest_numbers_give_a_finite_pose_within_limits(panda, solver):
-    far = ps.solve(panda, g.Position("tcp", (0.9 * LARGEST, 0.0, 0.0), weight=0.9 * LARGEST), solver=solver)
+    far = ps.solve(panda, g.Position("tcp", (0.9 * MAX_MAGNITUDE, 0.0, 0.0), weight=0.9 * MAX_MAGNITUDE), solver=solver)
     assert far.status == ps.Status.OUT_OF_REACH
     assert np.isfinite(far.pose).all()
     assert ((far.pose >= panda.lower) & (far.pose <= panda.upper)).all()

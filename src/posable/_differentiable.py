@@ -14,7 +14,7 @@ import numpy as np
 
 from posable._solve import solve
 from posable.engine.jit import run_chunks
-from posable.engine.layout import ALONG, AT, POINT, TARGETS
+from posable.engine.layout import AT, FRAME, POINT, TARGETS
 from posable.engine.sensitivity import DEGENERATE, NO_MINIMUM, adjoint_batch, refine_batch
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal
@@ -146,7 +146,7 @@ class Layer:
             if shape != (3, 3):
                 moving[row, AT : AT + 3] = 1
             if shape != (3,):
-                moving[row + (shape == (4, 4)), ALONG : ALONG + 9] = 1
+                moving[row + (shape == (4, 4)), FRAME : FRAME + 9] = 1
         shaped = np.full(b, int(bool(self.offsets)), dtype=np.int64)
         pinned = np.full(g, int(bool(self.offsets)), dtype=np.int64)
         adjoints = np.ascontiguousarray(slopes, dtype=float).reshape(t, n).copy()
@@ -175,10 +175,10 @@ class Layer:
         if shape == (3,):
             out[:] = slopes[:, row, AT : AT + 3]
         elif shape == (3, 3):
-            out[:] = slopes[:, row, ALONG : ALONG + 9].reshape(-1, 3, 3)
+            out[:] = slopes[:, row, FRAME : FRAME + 9].reshape(-1, 3, 3)
         else:
             out[:, :3, 3] = slopes[:, row, AT : AT + 3]
-            out[:, :3, :3] = slopes[:, row + 1, ALONG : ALONG + 9].reshape(-1, 3, 3)
+            out[:, :3, :3] = slopes[:, row + 1, FRAME : FRAME + 9].reshape(-1, 3, 3)
         return out.reshape(*solved.shape, *shape)
 
     def with_offsets(self, offsets: list[np.ndarray]) -> Skeleton:

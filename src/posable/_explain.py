@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import MEASURE, SPRING
+from posable.engine.layout import MEASURE, SPRING_KIND
 from posable.engine.springs import CONSTRAINTS, POINT_SPRING
 from posable.errors import GoalError
 from posable.goals.base import Goal
@@ -207,7 +207,7 @@ def explain(
 def prescribed_rows(problem: Problem) -> int:
     """Return the number of constraints of goals with a tolerance: 3 for a point, 2 for a direction, ..."""
     rows = 0
-    for k, kind in enumerate(problem.kind[:, SPRING]):
+    for k, kind in enumerate(problem.kind[:, SPRING_KIND]):
         if np.isfinite(problem.tolerances[k]):
             if kind == POINT_SPRING:
                 rows += round(float(problem.constants[0, k, MEASURE : MEASURE + 3].sum()))

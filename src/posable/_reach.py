@@ -18,7 +18,7 @@ from posable._files import save_picture
 from posable._solve import box_of, check_device, solve
 from posable.engine.bounds import CONVERGED
 from posable.engine.joints import SLIDE
-from posable.engine.layout import FIRST, LARGEST, LAST, PARENT
+from posable.engine.layout import FIRST, LAST, MAX_MAGNITUDE, PARENT
 from posable.errors import GoalError, PosableError
 from posable.goals import Pose, Position
 from posable.limb import Limb
@@ -131,8 +131,8 @@ def reach(
     turns = read_orientations(orientations)
     spacing = None
     if points is None:
-        if not 0.0 < grid <= LARGEST:
-            raise GoalError("grid", expected=f"a length [m] up to {LARGEST:g}", got=grid)
+        if not 0.0 < grid <= MAX_MAGNITUDE:
+            raise GoalError("grid", expected=f"a length [m] up to {MAX_MAGNITUDE:g}", got=grid)
         spacing, tried = float(grid), grid_points(skeleton, site, pose, float(grid))
     else:
         tried = np.asarray(points, dtype=float).reshape(-1, 3)

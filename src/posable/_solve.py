@@ -11,7 +11,7 @@ import numpy as np
 
 from posable.engine.assemble import clip_starts
 from posable.engine.jit import solving_time
-from posable.engine.layout import LARGEST, SPRING
+from posable.engine.layout import MAX_MAGNITUDE, SPRING_KIND
 from posable.engine.springs import COLLISION_SPRING
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal
@@ -216,7 +216,7 @@ def solved_clear(problem: Problem, method: Solver, options: SolveOptions) -> Raw
     raw.good, raw.errors, _ = evaluate(problem, raw.poses, options)
     rest = np.flatnonzero(raw.good == 0)
     if len(rest):
-        allowed = np.where(problem.kind[:, SPRING] == COLLISION_SPRING, SHALLOW, problem.tolerances)
+        allowed = np.where(problem.kind[:, SPRING_KIND] == COLLISION_SPRING, SHALLOW, problem.tolerances)
         near = (raw.errors[rest] <= allowed).all(axis=1, keepdims=True)
         starts = np.where(near, raw.poses[rest], options.starts[rest])
         other = method.run(problem.rows(rest), options._replace(starts=starts))
@@ -391,7 +391,7 @@ def projected(skeleton: Skeleton, starts: np.ndarray, lower: np.ndarray, upper: 
         return starts
     where = int(np.abs(starts).max(axis=0).argmax())
     got = f"{starts[np.abs(starts[:, where]).argmax(), where]:g} at {skeleton.dof_names[where]!r}"
-    raise SolverError("start, inside the limits", expected=f"magnitudes up to {LARGEST:g}", got=got)
+    raise SolverError("start, inside the limits", expected=f"magnitudes up to {MAX_MAGNITUDE:g}", got=got)
 
 
 def nonneg_int(value: Any, what: str) -> int | None:

@@ -14,6 +14,8 @@ from posable.engine.assemble import evaluate, take_targets
 from posable.engine.jit import entry, run_chunks
 from posable.engine.joints import SLIDE
 from posable.engine.layout import (
+    BODY_A,
+    BODY_B,
     CENTER,
     CONSTANTS,
     COUPLINGS,
@@ -22,12 +24,10 @@ from posable.engine.layout import (
     KIND,
     LEADER,
     OFF,
-    ON,
-    OTHER,
     POINT,
     ROBUST,
     SOLIDS,
-    SPRING,
+    SPRING_KIND,
     TARGETS,
     Figure,
     Springs,
@@ -366,7 +366,7 @@ class Problem:
         """The part of the figure that the goals move; all of it if dofs are coupled or have springs."""
         if self.coupled or np.count_nonzero(self.pull):
             return self.whole
-        return self.once("moving", lambda: part_of(self.whole, self.kind[:, ON].tolist()))
+        return self.once("moving", lambda: part_of(self.whole, self.kind[:, BODY_A].tolist()))
 
     @property
     def whole(self) -> Part:
@@ -470,13 +470,13 @@ class Problem:
 
     def measures_angle(self, spring: int) -> bool:
         """Return whether a spring's error is an angle [rad] and not a length [m]."""
-        if self.kind[spring, SPRING] == COUPLING_SPRING:
+        if self.kind[spring, SPRING_KIND] == COUPLING_SPRING:
             return self.skeleton.figure.dof[int(self.constants[0, spring, FOLLOWER]), KIND] != SLIDE
-        return self.kind[spring, SPRING] in ANGLE_SPRINGS
+        return self.kind[spring, SPRING_KIND] in ANGLE_SPRINGS
 
     def measures_pixels(self, spring: int) -> bool:
         """Return whether a spring's error is in pixels."""
-        return self.kind[spring, SPRING] == PIXEL_SPRING
+        return self.kind[spring, SPRING_KIND] == PIXEL_SPRING
 
     # --- Changes without packing ---
 
@@ -670,7 +670,7 @@ class Problem:
         gradient, hessian = np.empty(n), np.empty((n, n))
         if self.coupled or self.customs or self.choices:
             kind = self.kind
-            failed = int(np.argmax((kind[:, SPRING] < 0) | (kind[:, ON] == CENTER) | (kind[:, OTHER] >= 0)))
+            failed = int(np.argmax((kind[:, SPRING_KIND] < 0) | (kind[:, BODY_A] == CENTER) | (kind[:, BODY_B] >= 0)))
         else:
             failed = direct_hessian(
                 self.figure, self.packed(member), np.ascontiguousarray(pose), scratch(self.work_size), self.depth,
@@ -709,7 +709,7 @@ class Problem:
         """Return (g, 9): C by rows with C'C the weight of each spring, as engine/residuals.py reads it."""
         from posable.engine.residuals import weight_roots
 
-        if (self.kind[:, SPRING] == COLLISION_SPRING).any():
+        if (self.kind[:, SPRING_KIND] == COLLISION_SPRING).any():
             raise GoalError("NoCollision", expected="a solver of energies, such as 'newton'", got="one of residuals")
         return weight_roots(self.kind, self.constants[0], vectors)
 

@@ -9,11 +9,11 @@ from scipy.spatial.transform import Rotation
 from posable.engine import springs as kinds
 from posable.engine.assemble import evaluate
 from posable.engine.layout import (  # fmt: skip
-    ALONG,
     AT,
     AXES,
     CONSTANTS,
     DEPTH,
+    FRAME,
     MEASURE,
     POINT,
     ROBUST,
@@ -78,7 +78,7 @@ def spring(kind, rng, robust=0.0):
     row[POINT : POINT + 3] = rng.normal(size=3)
     row[AXES : AXES + 9] = Rotation.random(random_state=rng).as_matrix().ravel()
     target[AT : AT + 3] = 2.0 * rng.normal(size=3)
-    target[ALONG : ALONG + 9] = Rotation.random(random_state=rng).as_matrix().ravel()
+    target[FRAME : FRAME + 9] = Rotation.random(random_state=rng).as_matrix().ravel()
     row[WEIGHT : WEIGHT + 6] = symmetric(rng)
     row[MEASURE : MEASURE + 3] = 1.0
     row[SIZE] = 40.0  # deep on the wrong side of a SIDE spring, away from its kink

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posable.engine.layout import AT, MEASURE, OTHER, POINT, WEIGHT
+from posable.engine.layout import AT, BODY_B, MEASURE, POINT, WEIGHT
 from posable.model.joints import Joint, Revolute
 from posable.model.skeleton import Skeleton
 
@@ -128,7 +128,7 @@ def test_gathered_and_direct_agree(lab, motion):
 def test_direct_says_which_spring_it_cannot_do(lab):
     skeleton = lab.figure_with(lab.motions["revolute"])
     springs = mixed_springs(lab, skeleton, 7, kinds=("point", "side"))
-    springs.kind[1, OTHER] = 0
+    springs.kind[1, BODY_B] = 0
     assert lab.directly(skeleton, springs, np.zeros(skeleton.size))[0] == 1
 
 

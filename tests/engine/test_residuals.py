@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from posable.engine.layout import ALONG, AXES, CONSTANTS, LOCAL, TARGETS, WEIGHT, work_size
+from posable.engine.layout import AXES, CONSTANTS, FRAME, LOCAL, TARGETS, WEIGHT, work_size
 from posable.engine.residuals import residual_rows, residuals_and_jacobian, vector_residuals
 from posable.engine.springs import ORIENTATION_SPRING
 
@@ -96,7 +96,7 @@ def test_rotation_vectors_of_the_error(lab, angle):
     frame = place_bodies(skeleton, pose[None])[1][0, 4] @ row[AXES : AXES + 9].reshape(3, 3)
     for axis in np.vstack([np.eye(3), rng.normal(size=(5, 3))]):
         error = angle * axis / np.linalg.norm(axis)
-        springs.targets[0, ALONG : ALONG + 9] = (frame @ Rotation.from_rotvec(-error).as_matrix()).ravel()
+        springs.targets[0, FRAME : FRAME + 9] = (frame @ Rotation.from_rotvec(-error).as_matrix()).ravel()
         residuals, _ = stack(lab, skeleton, springs, pose, vectors=1)
         assert np.allclose(residuals, error, atol=1e-8 if angle > 3.14 else 1e-13 + 1e-9 * angle**20)
 
@@ -110,7 +110,7 @@ def test_rotation_vector_rows_are_angular_velocity(lab):
     from posable.model.kinematics import place_bodies
 
     frame = place_bodies(skeleton, pose[None])[1][0, 4] @ springs.constants[0, AXES : AXES + 9].reshape(3, 3)
-    springs.targets[0, ALONG : ALONG + 9] = frame.ravel()  # at the goal the rows are the residual's own derivative
+    springs.targets[0, FRAME : FRAME + 9] = frame.ravel()  # at the goal the rows are the residual's own derivative
     _, jacobian = stack(lab, skeleton, springs, pose, vectors=1)
     assert np.allclose(jacobian, lab.slope(lambda q: stack(lab, skeleton, springs, q, 1)[0], pose), atol=1e-9)
     gauss_newton = lab.gathered(skeleton, springs, pose, exact=0.0)[2]
@@ -125,7 +125,7 @@ def test_an_orientation_as_three_rows(angle):
     axis /= np.linalg.norm(axis)
     body = target @ Rotation.from_rotvec(angle * axis).as_matrix()
     row, goal = np.zeros(CONSTANTS), np.zeros(TARGETS)
-    goal[ALONG : ALONG + 9] = target.ravel()
+    goal[FRAME : FRAME + 9] = target.ravel()
     frame, out = np.array([0.0, 0.0, 0.0, *np.eye(3).ravel()]), np.empty((3, 30))
     step = 1e-6
     turned = [Rotation.from_rotvec(x * spin).as_matrix() @ body for x in (0.0, step, -step)]

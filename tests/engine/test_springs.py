@@ -11,19 +11,19 @@ import numpy as np
 
 import posable
 from posable.engine import springs as kinds
-from posable.engine.layout import ALONG, AT, AXES, CONSTANTS, MEASURE, OTHER, POINT, POINT2, TARGETS, WEIGHT
+from posable.engine.layout import AT, AXES, BODY_B, CONSTANTS, FRAME, MEASURE, POINT, POINT2, TARGETS, WEIGHT
 
 PACKAGE = Path(posable.__file__).parent
 
-# A point of a body stays on a circle of radius SIZE about the target, whose normal is ALONG: two rows, the distance to
+# A point of a body stays on a circle of radius SIZE about the target, whose normal is FRAME: two rows, the distance to
 # the circle within its plane and the height above it.
 RING = {
     "ROWS = (3, 9, 3, 3, 1, 1, 1, 3, 3)": "RING_SPRING = 9\nROWS = (3, 9, 3, 3, 1, 1, 1, 3, 3, 3)",
     '"ed", "ed", "", "e")': '"ed", "ed", "", "e", "e")',
     "    if kind == POINT_SPRING:\n        local[R], local[R + 1], local[R + 2] = x, y, z\n": """\
     if kind == RING_SPRING:
-        height = x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2]
-        x, y, z = x - height * target[ALONG], y - height * target[ALONG + 1], z - height * target[ALONG + 2]
+        height = x * target[FRAME] + y * target[FRAME + 1] + z * target[FRAME + 2]
+        x, y, z = x - height * target[FRAME], y - height * target[FRAME + 1], z - height * target[FRAME + 2]
         local[KEPT] = math.sqrt(x * x + y * y + z * z)
         local[UNIT], local[UNIT + 1], local[UNIT + 2] = x / local[KEPT], y / local[KEPT], z / local[KEPT]
         local[R], local[R + 1] = local[KEPT] - row[SIZE], height
@@ -31,20 +31,20 @@ RING = {
     if kind == POINT_SPRING:
         local[R], local[R + 1], local[R + 2] = x, y, z
 """,
-    "    elif kind == SIDE_SPRING:\n        for k in range(3):\n            local[RE + k] = -target[ALONG + k]\n": """\
+    "    elif kind == SIDE_SPRING:\n        for k in range(3):\n            local[RE + k] = -target[FRAME + k]\n": """\
     elif kind == RING_SPRING:
         for k in range(3):
-            local[RE + k], local[RE + 3 + k] = local[UNIT + k], target[ALONG + k]
+            local[RE + k], local[RE + 3 + k] = local[UNIT + k], target[FRAME + k]
     elif kind == SIDE_SPRING:
         for k in range(3):
-            local[RE + k] = -target[ALONG + k]
+            local[RE + k] = -target[FRAME + k]
 """,
     "    if (kind == AIM_SPRING or kind == PIXEL_SPRING) and length > NEAR:\n": """\
     if kind == RING_SPRING:
         for i in range(3):
             for j in range(3):
                 one = 1.0 if i == j else 0.0
-                flat = one - target[ALONG + i] * target[ALONG + j] - local[u + i] * local[u + j]
+                flat = one - target[FRAME + i] * target[FRAME + j] - local[u + i] * local[u + j]
                 local[KEE + 3 * i + j] += fx / length * flat
     elif (kind == AIM_SPRING or kind == PIXEL_SPRING) and length > NEAR:
 """,
@@ -52,7 +52,7 @@ RING = {
     elif kind == RING_SPRING:
         row[SIZE] += local[R]
         for k in range(3):
-            target[AT + k] += local[R + 1] * target[ALONG + k]
+            target[AT + k] += local[R + 1] * target[FRAME + k]
     elif ROWS[kind] == 1:
         row[SIZE] -= local[R]
 """,
@@ -147,7 +147,7 @@ def test_the_fast_path_of_points_is_the_general_one(lab):
     for _ in range(20):
         row, target = lab.spring(kinds.POINT_SPRING, rng)
         general, aim = row.copy(), target.copy()
-        general[MEASURE], aim[ALONG : ALONG + 3] = 1.0, 0.0
+        general[MEASURE], aim[FRAME : FRAME + 3] = 1.0, 0.0
         pose, body = rng.normal(size=skeleton.size), int(rng.integers(6))
         for exact in (0.0, 1.0):
             point = lab.springs_on(skeleton, [(kinds.POINT_SPRING, body, (row, target))])
@@ -159,18 +159,18 @@ def test_the_fast_path_of_points_is_the_general_one(lab):
 
 def directions_and_crosses(row, target):
     """Return an ORIENTATION spring as three DIRECTION springs and three CROSS springs: (kind, constants, target)."""
-    axes, aims = row[AXES : AXES + 9].reshape(3, 3), target[ALONG : ALONG + 9].reshape(3, 3)
+    axes, aims = row[AXES : AXES + 9].reshape(3, 3), target[FRAME : FRAME + 9].reshape(3, 3)
     out = []
     for i in range(3):
         one, aim = np.zeros(CONSTANTS), np.zeros(TARGETS)
-        one[AXES : AXES + 3], aim[ALONG : ALONG + 3] = axes[:, i], aims[:, i]
+        one[AXES : AXES + 3], aim[FRAME : FRAME + 3] = axes[:, i], aims[:, i]
         one[WEIGHT : WEIGHT + 3] = row[WEIGHT + i]
         out.append((kinds.DIRECTION_SPRING, one, aim))
         for j in range(i + 1, 3):
             pair, both = np.zeros(CONSTANTS), np.zeros(TARGETS)
             pair[POINT : POINT + 3], pair[POINT2 : POINT2 + 3] = axes[:, i], axes[:, j]
             pair[AXES : AXES + 9], pair[WEIGHT] = row[WEIGHT + 2 + i + j] * np.eye(3).ravel(), 1.0
-            both[AT : AT + 3], both[ALONG : ALONG + 3] = aims[:, i], aims[:, j]
+            both[AT : AT + 3], both[FRAME : FRAME + 3] = aims[:, i], aims[:, j]
             out.append((kinds.CROSS_SPRING, pair, both))
     return out
 
@@ -184,7 +184,7 @@ def test_an_orientation_is_three_directions_and_what_couples_them(lab):
         pose, body = rng.normal(size=skeleton.size), int(rng.integers(6))
         parts = [(kind, body, (one, aim)) for kind, one, aim in directions_and_crosses(row, target)]
         general = lab.springs_on(skeleton, parts)
-        general.kind[general.kind[:, 0] == kinds.CROSS_SPRING, OTHER] = body
+        general.kind[general.kind[:, 0] == kinds.CROSS_SPRING, BODY_B] = body
         short = lab.springs_on(skeleton, [(kinds.ORIENTATION_SPRING, body, (row, target))])
         for exact in (0.0, 1.0):
             fast, slow = lab.gathered(skeleton, short, pose, exact), lab.gathered(skeleton, general, pose, exact)

@@ -14,24 +14,24 @@ from posable.engine.jit import entry, kernel, optional, small
 from posable.engine.joints import ROTVEC, SWING, center_of_mass, forward, joint_curvature, parameters_of, rest_rotation
 from posable.engine.layout import (
     ABOVE,
-    ALONG,
     AT,
     AXIS,
     BODY,
+    BODY_A,
+    BODY_B,
     CENTER,
+    CONTACTS_FOUND,
     COUPLINGS,
     DEPTH,
     FIRST,
-    FOUND,
+    FRAME,
     KIND,
-    LARGEST,
     LAST,
     LEVEL,
-    ON,
-    OTHER,
+    MAX_MAGNITUDE,
+    OTHER_ENERGY,
     PARENT,
-    SPENT,
-    SPRING,
+    SPRING_KIND,
     VISIT,
     Springs,
     workspace,
@@ -89,12 +89,12 @@ def total_energy(figure, springs, theta, ws):
     total = 0.0
     ws.local[STICKY] = 0.0
     for k in range(springs.kind.shape[0]):
-        kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
-        if kind >= 0 and b != CENTER and springs.kind[k, OTHER] < 0:
+        kind, b = springs.kind[k, SPRING_KIND], springs.kind[k, BODY_A]
+        if kind >= 0 and b != CENTER and springs.kind[k, BODY_B] < 0:
             total += spring_energy(kind, springs.constants[k], springs.targets[k], ws, b, k)
         else:
             if kind == COLLISION_SPRING:
-                ws.memory[SPENT] = total
+                ws.memory[OTHER_ENERGY] = total
             total += coupled_energy(figure, springs, theta, ws, k)
     for i in range(theta.shape[0]):
         gap = theta[i] - springs.home[i]
@@ -110,16 +110,16 @@ def add_springs(figure, springs, ws, exact):
     """
     coupled, sticky = False, ws.sticky[springs.kind.shape[0]] != 0.0
     for k in range(springs.kind.shape[0]):
-        kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
+        kind, b = springs.kind[k, SPRING_KIND], springs.kind[k, BODY_A]
         ws.local[STICKY] = ws.sticky[k] if sticky else 0.0
-        if kind >= 0 and b != CENTER and springs.kind[k, OTHER] < 0:
+        if kind >= 0 and b != CENTER and springs.kind[k, BODY_B] < 0:
             add_spring(kind, springs.constants[k], springs.targets[k], ws, b, exact)
             if sticky and one_sided(kind) and ws.local[R] > 0.0:
                 ws.sticky[k] = 1.0
         else:
             add_coupled(figure, springs, ws, k, exact)
             coupled = True
-            if sticky and kind == COLLISION_SPRING and ws.memory[FOUND] > 0.0:
+            if sticky and kind == COLLISION_SPRING and ws.memory[CONTACTS_FOUND] > 0.0:
                 ws.sticky[k] = 1.0
     ws.local[STICKY] = 0.0
     if coupled and has_center(springs):
@@ -347,8 +347,8 @@ def target_place(k, i):
         row, column = i // 4, i % 4
         if row == 3:
             return -1, -1
-        return (0, AT + row) if column == 3 else (1, ALONG + 3 * row + column)
-    return 0, (AT if k == 3 else ALONG) + i
+        return (0, AT + row) if column == 3 else (1, FRAME + 3 * row + column)
+    return 0, (AT if k == 3 else FRAME) + i
 
 
 @kernel
@@ -387,7 +387,7 @@ def take_targets(values, targets, row):
     for t in range(values.shape[0]):
         value = values[t]
         for i in range(k):
-            if not abs(value[i]) <= LARGEST:
+            if not abs(value[i]) <= MAX_MAGNITUDE:
                 return 2 * t + TOO_LARGE
         if (k == 9 and not is_rotation(value, 0, 3, 6)) or (k == 16 and not is_rotation(value, 0, 4, 8)):
             return 2 * t + NO_ROTATION
@@ -403,7 +403,7 @@ def clip_starts(poses, lower, upper):
     for t in range(poses.shape[0]):
         for i in range(poses.shape[1]):
             poses[t, i] = min(max(poses[t, i], lower[i]), upper[i])
-            good = good and abs(poses[t, i]) <= LARGEST
+            good = good and abs(poses[t, i]) <= MAX_MAGNITUDE
     return good
 
 

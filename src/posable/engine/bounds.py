@@ -6,7 +6,7 @@ import math
 
 from posable.engine.jit import kernel, small
 from posable.engine.joints import ROTVEC, SLIDE, SWING, last_dof, recentre
-from posable.engine.layout import ABOVE, BODY, ENERGY, EVALUATIONS, ITERATIONS, KIND, ON, PARENT
+from posable.engine.layout import ABOVE, BODY, BODY_A, ENERGY, EVALUATIONS, ITERATIONS, KIND, PARENT
 
 # Status codes of a loop; `solvers.result` translates them.
 RUNNING, CONVERGED, STATIONARY, EXHAUSTED = 0, 1, 2, 3
@@ -153,7 +153,7 @@ def mark_failed_chains(figure, springs, tolerances, ws, mark):
         for k in range(springs.kind.shape[0]):
             miss = ws.error[k] / max(tolerances[k], 1e-12)
             failed = miss > 1.0 and miss >= 0.25 * worst
-            i = last_dof(figure, springs.kind[k, ON])  # -1 for the center of mass: it selects no dofs
+            i = last_dof(figure, springs.kind[k, BODY_A])  # -1 for the center of mass: it selects no dofs
             if i < 0 or not tolerances[k] < math.inf or failed == (stage == 1):
                 continue
             if stage == 0:

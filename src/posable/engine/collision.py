@@ -12,21 +12,21 @@ from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import forward
 from posable.engine.layout import (
     BALL_RADIUS,
+    CACHED_CONTACT_WIDTH,
+    CONTACT_CACHE,
     CONTACT_WIDTH,
     CONTACTS,
-    FOUND,
-    KEPT,
-    KEPT_WIDTH,
+    CONTACTS_FOUND,
+    MAX_CONTACTS,
     MEASURE,
-    MOST_CONTACTS,
+    OTHER_ENERGY,
+    PLACEMENT_STAMP,
     POINT,
     RADIUS,
-    REJECTED,
+    REJECT_ABOVE,
     ROBUST,
     SIZE,
-    SOLID,
-    SPENT,
-    STAMP,
+    SOLID_KIND,
     WEIGHT,
     workspace,
 )
@@ -79,11 +79,11 @@ def collision_energy(figure, row, ws, index):
     m = ws.memory
     found = 0
     most, deep = math.inf, FAR
-    if m[REJECTED] > 0.0:  # an overlap whose energy alone rejects the trial need not be known exactly
-        most = max(m[REJECTED] - m[SPENT], 0.0)
+    if m[REJECT_ABOVE] > 0.0:  # an overlap whose energy alone rejects the trial need not be known exactly
+        most = max(m[REJECT_ABOVE] - m[OTHER_ENERGY], 0.0)
         deep = math.sqrt(2.0 * most / row[WEIGHT]) - size if row[WEIGHT] > 0.0 else FAR
     if most == 0.0:
-        m[FOUND] = MOST_CONTACTS + 1.0
+        m[CONTACTS_FOUND] = MAX_CONTACTS + 1.0
         return 0.0
     place_balls(figure, ws)
     for q in range(int(row[POINT]), int(row[POINT + 1])):
@@ -94,14 +94,14 @@ def collision_energy(figure, row, ws, index):
             if d < size:
                 total += 0.5 * row[WEIGHT] * (size - d) * (size - d)
                 worst = max(worst, margin - d)
-                if found < MOST_CONTACTS:
+                if found < MAX_CONTACTS:
                     keep_contact(m, found, q, p, d, count)
                 found += 1
             if total > most:
-                m[FOUND] = MOST_CONTACTS + 1.0  # not all of them
+                m[CONTACTS_FOUND] = MAX_CONTACTS + 1.0  # not all of them
                 return total
-    m[FOUND] = float(found)
-    m[STAMP], m[STAMP + 1] = placement_checksum(ws), row[POINT]
+    m[CONTACTS_FOUND] = float(found)
+    m[PLACEMENT_STAMP], m[PLACEMENT_STAMP + 1] = placement_checksum(ws), row[POINT]
     ws.error[index] = worst
     return total
 
@@ -119,9 +119,9 @@ def placement_checksum(ws):
 @kernel
 def keep_contact(m, number, q, p, d, count):
     """Store a contact found with the energy, with its simplex, for the derivatives at the same pose."""
-    at = KEPT + KEPT_WIDTH * number
+    at = CONTACT_CACHE + CACHED_CONTACT_WIDTH * number
     m[at], m[at + 1], m[at + 2], m[at + 3] = float(q), float(p), d, float(count)
-    for k in range(KEPT_WIDTH - 4):
+    for k in range(CACHED_CONTACT_WIDTH - 4):
         m[at + 4 + k] = m[k]
 
 
@@ -179,7 +179,7 @@ def contact_load(figure, ws, a, b, d, count, row, exact, m, load):
     for k in range(27):
         load[k] = 0.0
     s, c = figure.solid, figure.corner
-    if s[b, SOLID] == GRID:
+    if s[b, SOLID_KIND] == GRID:
         grid_load(m[0], m[1], m[2], row[WEIGHT] * (d - row[SIZE]), row[WEIGHT], exact, m, load)
         return
     nx, ny, nz = m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2]
@@ -190,7 +190,7 @@ def contact_load(figure, ws, a, b, d, count, row, exact, m, load):
         ex, ey, ez = ex + share * x, ey + share * y, ez + share * z
     w, gap = row[WEIGHT], row[SIZE] - d
     force = -w * gap
-    flat = s[b, SOLID] == HALF_SPACE
+    flat = s[b, SOLID_KIND] == HALF_SPACE
     reach = d if flat else d + s[a, RADIUS] + s[b, RADIUS]  # of the hulls; negative where they overlap
     f = force / reach if abs(reach) > SHORT else 0.0  # delta = reach n, negative where the hulls overlap
     curve = 0.0 if flat or count == 0 else exact * f
@@ -213,11 +213,11 @@ def add_collision(figure, row, ws, exact):
     if row[ROBUST] < 0.0:
         return
     sticky = ws.local[STICKY] != 0.0
-    known = m[STAMP] == placement_checksum(ws) and m[STAMP + 1] == row[POINT]
-    if not sticky and known and m[FOUND] <= float(MOST_CONTACTS):
-        for number in range(int(m[FOUND])):  # found with the energy at the same pose
-            at = KEPT + KEPT_WIDTH * number
-            for k in range(KEPT_WIDTH - 4):
+    known = m[PLACEMENT_STAMP] == placement_checksum(ws) and m[PLACEMENT_STAMP + 1] == row[POINT]
+    if not sticky and known and m[CONTACTS_FOUND] <= float(MAX_CONTACTS):
+        for number in range(int(m[CONTACTS_FOUND])):  # found with the energy at the same pose
+            at = CONTACT_CACHE + CACHED_CONTACT_WIDTH * number
+            for k in range(CACHED_CONTACT_WIDTH - 4):
                 m[k] = m[at + 4 + k]
             add_contact(figure, row, ws, int(m[at]), int(m[at + 1]), m[at + 2], int(m[at + 3]), exact)
         return
@@ -238,7 +238,7 @@ def add_contact(figure, row, ws, q, p, d, count, exact):
     """Apply one contact, whose simplex is in ws.memory, to its bodies, and keep its load if both can move."""
     m, one, two = ws.memory, figure.touch[q, 0], figure.touch[q, 1]
     kept = int(m[CONTACTS])
-    at = CONTACTS + 1 + CONTACT_WIDTH * min(kept, MOST_CONTACTS - 1)
+    at = CONTACTS + 1 + CONTACT_WIDTH * min(kept, MAX_CONTACTS - 1)
     load = m[at + 2 : at + 29]
     contact_load(figure, ws, figure.pair[p, 0], figure.pair[p, 1], d, count, row, exact, m, load)
     for k in range(6):
@@ -251,7 +251,7 @@ def add_contact(figure, row, ws, q, p, d, count, exact):
         ws.wrench[two, k] -= load[k]
     for k in range(21):
         ws.stiffness[two, k] += load[6 + k]
-    if kept < MOST_CONTACTS - 1:  # the last slot is overwritten by contacts that do not fit
+    if kept < MAX_CONTACTS - 1:  # the last slot is overwritten by contacts that do not fit
         m[at], m[at + 1] = float(one), float(two)
         m[CONTACTS] = float(kept + 1)
 

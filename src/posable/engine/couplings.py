@@ -10,9 +10,10 @@ from posable.engine.jit import entry, kernel, optional
 from posable.engine.joints import center_of_mass, forward, last_dof
 from posable.engine.layout import (
     ABOVE,
-    ALONG,
     AT,
     AXES,
+    BODY_A,
+    BODY_B,
     CENTER,
     CONSTANTS,
     CONTACT_WIDTH,
@@ -20,11 +21,10 @@ from posable.engine.layout import (
     DEPTH,
     FIRST,
     FOLLOWER,
+    FRAME,
     LAST,
     LEADER,
     MEASURE,
-    ON,
-    OTHER,
     PARENT,
     POINT,
     POINT2,
@@ -32,7 +32,7 @@ from posable.engine.layout import (
     ROBUST,
     SIZE,
     SOLIDS,
-    SPRING,
+    SPRING_KIND,
     WEIGHT,
     Springs,
     workspace,
@@ -83,7 +83,7 @@ def add_collision(figure, row, ws, exact):
 def has_center(springs):
     """Return whether some spring is on the center of mass."""
     for k in range(springs.kind.shape[0]):
-        if springs.kind[k, SPRING] >= 0 and springs.kind[k, ON] == CENTER:
+        if springs.kind[k, SPRING_KIND] >= 0 and springs.kind[k, BODY_A] == CENTER:
             return True
     return False
 
@@ -96,10 +96,10 @@ def is_tree(figure, springs, ws):
     """
     placed = False
     for k in range(springs.kind.shape[0]):
-        kind = springs.kind[k, SPRING]
-        if kind < 0 or springs.kind[k, OTHER] >= 0:
+        kind = springs.kind[k, SPRING_KIND]
+        if kind < 0 or springs.kind[k, BODY_B] >= 0:
             return False
-        if springs.kind[k, ON] == CENTER:
+        if springs.kind[k, BODY_A] == CENTER:
             if not placed:
                 center_of_mass(figure, ws, ws.center)
                 placed = True
@@ -118,8 +118,8 @@ def center_load(springs, ws, exact):
     for i in range(27):
         ws.load[i] = 0.0
     for k in range(springs.kind.shape[0]):
-        kind = springs.kind[k, SPRING]
-        if kind >= 0 and springs.kind[k, ON] == CENTER:
+        kind = springs.kind[k, SPRING_KIND]
+        if kind >= 0 and springs.kind[k, BODY_A] == CENTER:
             add_any_spring(
                 kind, springs.constants[k], springs.targets[k], ws.origin, ws.center, ws.rotation[0], exact, ws.local,
                 ws.load[0:6], ws.load[6:27],
@@ -188,8 +188,8 @@ def add_center_block(figure, order, springs, ws, exact):
 @kernel
 def place_target(springs, k, ws):
     """Transform the target of a spring that is fixed to another body into the world: ws.target and ws.row."""
-    kind, row, target = springs.kind[k, SPRING], springs.constants[k], springs.targets[k]
-    p, r, out = ws.position[springs.kind[k, OTHER]], ws.rotation[springs.kind[k, OTHER]], ws.target
+    kind, row, target = springs.kind[k, SPRING_KIND], springs.constants[k], springs.targets[k]
+    p, r, out = ws.position[springs.kind[k, BODY_B]], ws.rotation[springs.kind[k, BODY_B]], ws.target
     for i in range(CONSTANTS):
         ws.row[i] = row[i]
     x, y, z = rotated(r, target, AT)
@@ -199,12 +199,12 @@ def place_target(springs, k, ws):
     if kind == ORIENTATION_SPRING:
         for i in range(3):
             for j in range(3):
-                out[ALONG + 3 * i + j] = (
-                    r[3 * i] * target[ALONG + j] + r[3 * i + 1] * target[ALONG + 3 + j]
-                    + r[3 * i + 2] * target[ALONG + 6 + j]
+                out[FRAME + 3 * i + j] = (
+                    r[3 * i] * target[FRAME + j] + r[3 * i + 1] * target[FRAME + 3 + j]
+                    + r[3 * i + 2] * target[FRAME + 6 + j]
                 )  # fmt: skip
         return
-    out[ALONG], out[ALONG + 1], out[ALONG + 2] = rotated(r, target, ALONG)
+    out[FRAME], out[FRAME + 1], out[FRAME + 2] = rotated(r, target, FRAME)
     if ROWS[kind] == 3:  # the weight is given in the axes of the other body
         turn_symmetric(r, row, WEIGHT, ws.row)
         turn_symmetric(r, row, MEASURE, ws.row)
@@ -227,7 +227,7 @@ def turn_symmetric(r, row, at, out):
 @kernel
 def load_relative(springs, k, ws, exact):
     """Write the wrench and stiffness of a spring with its target on another body, as if that were fixed, to ws.load."""
-    kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
+    kind, b = springs.kind[k, SPRING_KIND], springs.kind[k, BODY_A]
     place_target(springs, k, ws)
     for i in range(27):
         ws.load[i] = 0.0
@@ -241,7 +241,7 @@ def load_relative(springs, k, ws, exact):
 def add_relative(springs, k, ws, exact):
     """Apply a spring between two bodies to both: the force and its opposite, the stiffness to each."""
     load_relative(springs, k, ws, exact)
-    b, a = springs.kind[k, ON], springs.kind[k, OTHER]
+    b, a = springs.kind[k, BODY_A], springs.kind[k, BODY_B]
     for i in range(6):
         ws.wrench[b, i] += ws.load[i]
         ws.wrench[a, i] -= ws.load[i]
@@ -293,7 +293,7 @@ def add_contacts(figure, order, ws, exact):
 def cross_vectors(springs, k, ws):
     """Return v_a and v_b of a CROSS spring relative to ws.origin where they are points, and r_a and r_b: 12 numbers."""
     row, target = springs.constants[k], springs.targets[k]
-    a, b = springs.kind[k, ON], springs.kind[k, OTHER]
+    a, b = springs.kind[k, BODY_A], springs.kind[k, BODY_B]
     ma, mb = row[MEASURE], row[MEASURE + 1]
     ax, ay, az = rotated(ws.rotation[a], row, POINT)
     bx, by, bz = rotated(ws.rotation[b], row, POINT2)
@@ -303,7 +303,7 @@ def cross_vectors(springs, k, ws):
     return (
         ax, ay, az, bx, by, bz,
         ax + ma * o[0] - target[AT], ay + ma * o[1] - target[AT + 1], az + ma * o[2] - target[AT + 2],
-        bx + mb * o[0] - target[ALONG], by + mb * o[1] - target[ALONG + 1], bz + mb * o[2] - target[ALONG + 2],
+        bx + mb * o[0] - target[FRAME], by + mb * o[1] - target[FRAME + 1], bz + mb * o[2] - target[FRAME + 2],
     )  # fmt: skip
 
 
@@ -334,8 +334,8 @@ def add_cross_forces(springs, k, ws, exact):
     fx, gx = m[i] * u + m[i + 1] * v + m[i + 2] * w, m[i] * x + m[i + 3] * y + m[i + 6] * z
     fy, gy = m[i + 3] * u + m[i + 4] * v + m[i + 5] * w, m[i + 1] * x + m[i + 4] * y + m[i + 7] * z
     fz, gz = m[i + 6] * u + m[i + 7] * v + m[i + 8] * w, m[i + 2] * x + m[i + 5] * y + m[i + 8] * z
-    add_force(m[MEASURE], ax, ay, az, fx, fy, fz, exact, ws, springs.kind[k, ON])
-    add_force(m[MEASURE + 1], bx, by, bz, gx, gy, gz, exact, ws, springs.kind[k, OTHER])
+    add_force(m[MEASURE], ax, ay, az, fx, fy, fz, exact, ws, springs.kind[k, BODY_A])
+    add_force(m[MEASURE + 1], bx, by, bz, gx, gy, gz, exact, ws, springs.kind[k, BODY_B])
 
 
 @kernel
@@ -356,7 +356,7 @@ def add_cross_block(figure, order, springs, k, ws):
         return
     ma, mb, c = row[MEASURE], row[MEASURE + 1], row[WEIGHT]
     ax, ay, az, bx, by, bz, _, _, _, _, _, _ = cross_vectors(springs, k, ws)
-    i = last_dof(figure, springs.kind[k, ON])
+    i = last_dof(figure, springs.kind[k, BODY_A])
     while i >= 0:
         x = c * (t[i, 1] * az - t[i, 2] * ay + ma * t[i, 3])
         y = c * (t[i, 2] * ax - t[i, 0] * az + ma * t[i, 4])
@@ -364,7 +364,7 @@ def add_cross_block(figure, order, springs, k, ws):
         u = row[AXES] * x + row[AXES + 3] * y + row[AXES + 6] * z
         v = row[AXES + 1] * x + row[AXES + 4] * y + row[AXES + 7] * z
         w = row[AXES + 2] * x + row[AXES + 5] * y + row[AXES + 8] * z
-        j = last_dof(figure, springs.kind[k, OTHER])
+        j = last_dof(figure, springs.kind[k, BODY_B])
         while j >= 0:
             value = u * (t[j, 1] * bz - t[j, 2] * by + mb * t[j, 3])
             value += v * (t[j, 2] * bx - t[j, 0] * bz + mb * t[j, 4])
@@ -418,7 +418,7 @@ def add_coupling(order, row, target, theta, ws, exact):
 @kernel
 def coupled_energy(figure, springs, theta, ws, k):
     """Return the energy of a spring that acts on more than one body, and write its error."""
-    kind, b = springs.kind[k, SPRING], springs.kind[k, ON]
+    kind, b = springs.kind[k, SPRING_KIND], springs.kind[k, BODY_A]
     row, target = springs.constants[k], springs.targets[k]
     if kind == CROSS_SPRING:
         return cross_energy(springs, k, ws)
@@ -435,12 +435,12 @@ def coupled_energy(figure, springs, theta, ws, k):
 @kernel
 def add_coupled(figure, springs, ws, k, exact):
     """Apply a spring that acts on more than one body; springs on the center of mass are applied together later."""
-    kind = springs.kind[k, SPRING]
+    kind = springs.kind[k, SPRING_KIND]
     if kind == CROSS_SPRING:
         add_cross_forces(springs, k, ws, exact)
     elif kind == COLLISION_SPRING:
         add_collision(figure, springs.constants[k], ws, exact)
-    elif kind >= 0 and springs.kind[k, ON] != CENTER:
+    elif kind >= 0 and springs.kind[k, BODY_A] != CENTER:
         add_relative(springs, k, ws, exact)
 
 
@@ -449,16 +449,16 @@ def add_couplings(figure, order, springs, theta, ws, exact):
     """Add the terms that couple dofs of different branches to an assembled gradient and Hessian."""
     contacts = False
     for k in range(springs.kind.shape[0]):
-        kind = springs.kind[k, SPRING]
+        kind = springs.kind[k, SPRING_KIND]
         if kind == CROSS_SPRING:
             add_cross_block(figure, order, springs, k, ws)
         elif kind == COUPLING_SPRING:
             add_coupling(order, springs.constants[k], springs.targets[k], theta, ws, exact)
         elif kind == COLLISION_SPRING:
             contacts = True
-        elif springs.kind[k, OTHER] >= 0 and springs.constants[k, ROBUST] >= 0.0:
+        elif springs.kind[k, BODY_B] >= 0 and springs.constants[k, ROBUST] >= 0.0:
             load_relative(springs, k, ws, exact)
-            add_relative_cross(figure, order, springs.kind[k, ON], springs.kind[k, OTHER], ws.load, ws, exact)
+            add_relative_cross(figure, order, springs.kind[k, BODY_A], springs.kind[k, BODY_B], ws.load, ws, exact)
     if contacts:
         add_contacts(figure, order, ws, exact)
     if has_center(springs):
@@ -486,7 +486,7 @@ def hold_springs(figure, kind, constants, targets, poses, work, d, chosen):
 @kernel
 def hold_spring(springs, k, theta, ws):
     """Move the target of one spring to where it is met, at a pose whose bodies are placed."""
-    kind, b, other = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
+    kind, b, other = springs.kind[k, SPRING_KIND], springs.kind[k, BODY_A], springs.kind[k, BODY_B]
     row, target = springs.constants[k], springs.targets[k]
     if kind == COLLISION_SPRING:  # colliding solids keep pushing each other apart
         return
@@ -496,7 +496,7 @@ def hold_spring(springs, k, theta, ws):
     if kind == CROSS_SPRING:
         _, _, _, _, _, _, x, y, z, u, v, w = cross_vectors(springs, k, ws)
         target[AT], target[AT + 1], target[AT + 2] = target[AT] + x, target[AT + 1] + y, target[AT + 2] + z
-        a, b, c = ALONG, ALONG + 1, ALONG + 2
+        a, b, c = FRAME, FRAME + 1, FRAME + 2
         target[a], target[b], target[c] = target[a] + u, target[b] + v, target[c] + w
         return
     position = ws.center if b == CENTER else ws.position[b]
@@ -517,10 +517,10 @@ def hold_spring(springs, k, theta, ws):
         if kind == ORIENTATION_SPRING:
             for i in range(3):
                 for j in range(3):
-                    out[ALONG + 3 * i + j] = (
-                        q[i] * target[ALONG + j] + q[3 + i] * target[ALONG + 3 + j] + q[6 + i] * target[ALONG + 6 + j]
+                    out[FRAME + 3 * i + j] = (
+                        q[i] * target[FRAME + j] + q[3 + i] * target[FRAME + 3 + j] + q[6 + i] * target[FRAME + 6 + j]
                     )
         else:
-            x, y, z = target[ALONG], target[ALONG + 1], target[ALONG + 2]
+            x, y, z = target[FRAME], target[FRAME + 1], target[FRAME + 2]
             for i in range(3):
-                out[ALONG + i] = q[i] * x + q[3 + i] * y + q[6 + i] * z
+                out[FRAME + i] = q[i] * x + q[3 + i] * y + q[6 + i] * z

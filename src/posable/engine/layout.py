@@ -18,7 +18,7 @@ from posable.engine.jit import kernel, small
 COUPLINGS = "couplings"  # springs between two bodies, on the center of mass, between dofs
 SOLIDS = "solids"  # collision shapes
 
-LARGEST = 1e30  # largest magnitude of any number in a problem, so that products stay finite
+MAX_MAGNITUDE = 1e30  # largest magnitude of any number in a problem, so that products stay finite
 
 # Columns of Figure.body
 PARENT, FIRST, LAST, TURNED = 0, 1, 2, 3
@@ -30,23 +30,23 @@ UP, DEPTH, VISIT = 0, 1, 2
 
 # Columns of Figure.solid
 ON_BODY, FIRST_CORNER, CORNERS, RADIUS = 0, 1, 2, 3  # body or -1 for the world, rows of Figure.corner, rounding [m]
-START, LINE, BOUND = 4, 7, 10  # a capsule around it: its middle (3), half of its axis (3), its radius [m]
-SOLID, NORMAL = 11, 12  # kind (narrow_phase.py), the normal of a half space (3)
+CAPSULE, CAPSULE_AXIS, CAPSULE_RADIUS = 4, 7, 10  # a capsule around it: middle (3), half of its axis (3), radius [m]
+SOLID_KIND, NORMAL = 11, 12  # kind (narrow_phase.py), the normal of a half space (3)
 FIELD = 12  # where its table in Figure.field begins: of a grid, its nodes; of a hull, its extreme corners, or -1
-FIRST_SEED, SEEDS, COVER = 15, 16, 17  # rows of Figure.corner spread over a hull, and the covering radius [m]
+FIRST_SEED, SEEDS, COVERING_RADIUS = 15, 16, 17  # rows of Figure.corner spread over a hull, and the covering radius [m]
 SOLID_WIDTH = 18
 BALL_RADIUS = 3  # column of Figure.ball; negative where the body has no solid
 
 # Places in Workspace.memory: what GJK and EPA need; contacts between two bodies with their loads; what the energy
 # found, at which placement of the bodies; the energy beyond which a trial is rejected, 0: none; what of it other
 # springs have
-MOST_VERTICES, MOST_FACES, MOST_CONTACTS, CONTACT_WIDTH, KEPT_WIDTH = 64, 128, 32, 29, 34
-CONTACTS = 32 + 5 * MOST_VERTICES + 7 * MOST_FACES + 384
-FOUND = CONTACTS + 1 + MOST_CONTACTS * CONTACT_WIDTH
-STAMP, KEPT = FOUND + 1, FOUND + 3
-REJECTED = KEPT + MOST_CONTACTS * KEPT_WIDTH
-SPENT = REJECTED + 1
-MEMORY = SPENT + 1
+MAX_VERTICES, MAX_FACES, MAX_CONTACTS, CONTACT_WIDTH, CACHED_CONTACT_WIDTH = 64, 128, 32, 29, 34
+CONTACTS = 32 + 5 * MAX_VERTICES + 7 * MAX_FACES + 384
+CONTACTS_FOUND = CONTACTS + 1 + MAX_CONTACTS * CONTACT_WIDTH
+PLACEMENT_STAMP, CONTACT_CACHE = CONTACTS_FOUND + 1, CONTACTS_FOUND + 3
+REJECT_ABOVE = CONTACT_CACHE + MAX_CONTACTS * CACHED_CONTACT_WIDTH
+OTHER_ENERGY = REJECT_ABOVE + 1
+MEMORY = OTHER_ENERGY + 1
 
 
 class Figure(NamedTuple):
@@ -76,7 +76,7 @@ class Order(NamedTuple):
 
 
 # Columns of Springs.kind
-SPRING, ON, GOAL, OTHER = 0, 1, 2, 3
+SPRING_KIND, BODY_A, GOAL, BODY_B = 0, 1, 2, 3
 
 # Slices of a row of Springs.constants: what stays when a goal moves
 POINT = 0  # 3 [m]: the point, in the body
@@ -90,13 +90,13 @@ AXES2 = 29  # 9: its part of the root of the full weight
 CONSTANTS = 38  # numbers in a row
 FOLLOWER, LEADER, RATIO = POINT, POINT + 1, POINT + 2  # of a COUPLING spring, in the place of a point
 
-# Slices of a row of Springs.targets: what moves; in the axes of the body OTHER, or of the world where that is -1
+# Slices of a row of Springs.targets: what moves; in the axes of BODY_B, or of the world where that is -1
 AT = 0  # 3 [m]: the target point; the offset of a coupling [rad, m]
-ALONG = 3  # 9: the target frame, by rows; a direction in its first three
+FRAME = 3  # 9: the target frame, by rows; a direction in its first three
 TARGETS = 12  # numbers in a row
 
 LOCAL = 61  # size of Workspace.local: springs.py
-CENTER = -1  # in ON: the spring is on the center of mass
+CENTER = -1  # in BODY_A: the spring is on the center of mass
 
 OFF = -1.0  # in ROBUST: the spring is disabled; it has no energy, no force and no error
 
@@ -104,7 +104,7 @@ OFF = -1.0  # in ROBUST: the spring is disabled; it has no energy, no force and 
 class Springs(NamedTuple):
     """Goals as the kernels see them: springs on bodies, and springs on the degrees of freedom themselves."""
 
-    kind: np.ndarray  # (g, 4) int64: SPRING kind (springs.py), ON body or CENTER, its GOAL, OTHER body or -1
+    kind: np.ndarray  # (g, 4) int64: SPRING_KIND (springs.py), BODY_A or CENTER, its GOAL, BODY_B or -1
     constants: np.ndarray  # (g, CONSTANTS) float64: see the slices above
     targets: np.ndarray  # (g, TARGETS) float64
     pull: np.ndarray  # (n,) float64 [1]: stiffness of a spring on each dof towards `home`
@@ -182,8 +182,8 @@ FRESH, GOING = 0.0, 1.0  # values of PHASE
 # Columns of the params of a loop
 (
     CHUNK_ITERATIONS,  # iterations before it returns to its caller
-    MOST_ITERATIONS,  # in all
-    MOST_RESTARTS,
+    MAX_ITERATIONS,  # in all
+    MAX_RESTARTS,
     SOFT,  # 1: the energy is minimised beyond the goals' tolerances
     OWN_PARAMS,  # where a method's own columns begin
 ) = range(5)
@@ -271,5 +271,5 @@ carve_workspace = carver(Workspace, WORKSPACE_SHAPES, "n, b, g, d", sticky="g + 
 def workspace(work, n, b, g, d):
     """Return the arrays of a `Workspace` as views of one flat array of `work_size(n, b, g, d)` numbers."""
     ws, _ = carve_workspace(work, 0, n, b, g, d)
-    ws.sticky[g] = ws.memory[REJECTED] = 0.0
+    ws.sticky[g] = ws.memory[REJECT_ABOVE] = 0.0
     return ws

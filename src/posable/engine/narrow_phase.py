@@ -13,21 +13,21 @@ import math
 
 from posable.engine.jit import kernel, small
 from posable.engine.layout import (
-    BOUND,
+    CAPSULE,
+    CAPSULE_AXIS,
+    CAPSULE_RADIUS,
     CORNERS,
-    COVER,
+    COVERING_RADIUS,
     FIELD,
     FIRST_CORNER,
     FIRST_SEED,
-    LINE,
-    MOST_FACES,
-    MOST_VERTICES,
+    MAX_FACES,
+    MAX_VERTICES,
     NORMAL,
     ON_BODY,
     RADIUS,
     SEEDS,
-    SOLID,
-    START,
+    SOLID_KIND,
 )
 
 HULL, HALF_SPACE, GRID = 0.0, 1.0, 2.0  # kinds of solids
@@ -42,8 +42,8 @@ SHIFT = 30  # [m] offset of the difference from the origin; see `ALIGNED`
 ALIGNED = 1e-8  # [m]: offset at which degenerate hulls, whose difference has the origin on a face, are measured
 FACE = 7  # size of a face of EPA: three vertices, outward normal, distance
 VERTICES = 32  # where the vertices of EPA begin
-FACES = VERTICES + VERTEX * MOST_VERTICES
-EDGES = FACES + FACE * MOST_FACES
+FACES = VERTICES + VERTEX * MAX_VERTICES
+EDGES = FACES + FACE * MAX_FACES
 # Of a contact with a grid: the point (3) of the solid, relative to ws.origin; gradient (3) and second
 # derivatives (6) of the distance there. Atoms of the search for it: place (3) and weight
 SLOPE, ATOMS, MOST_ATOMS = 5, VERTICES, 16
@@ -369,7 +369,7 @@ def epa(figure, ws, a, b, deep, m):
                 best = f
         at = FACES + FACE * best
         x, y, z, d = m[at + 3], m[at + 4], m[at + 5], m[at + 6]
-        if vertices >= MOST_VERTICES or d > deep:
+        if vertices >= MAX_VERTICES or d > deep:
             break
         i, j = support(figure, ws, a, x, y, z), support(figure, ws, b, -x, -y, -z)
         new = VERTICES + VERTEX * vertices
@@ -390,7 +390,7 @@ def epa(figure, ws, a, b, deep, m):
                     m[q + k] = m[FACES + FACE * faces + k]
             else:
                 f += 1
-        if faces + edges > MOST_FACES:
+        if faces + edges > MAX_FACES:
             return -1.0
         for e in range(edges):
             if put_face(m, faces, int(m[EDGES + 2 * e]), int(m[EDGES + 2 * e + 1]), vertices):
@@ -417,10 +417,10 @@ def capsule_distance(figure, ws, a, b):
     The line is that between the nearest points of their axes or, where these meet, between their middles.
     """
     s = figure.solid
-    ax, ay, az = point_to_world(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
-    bx, by, bz = point_to_world(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
-    ux, uy, uz = direction_to_world(figure, ws, a, s[a, LINE], s[a, LINE + 1], s[a, LINE + 2])
-    vx, vy, vz = direction_to_world(figure, ws, b, s[b, LINE], s[b, LINE + 1], s[b, LINE + 2])
+    ax, ay, az = point_to_world(figure, ws, a, s[a, CAPSULE], s[a, CAPSULE + 1], s[a, CAPSULE + 2])
+    bx, by, bz = point_to_world(figure, ws, b, s[b, CAPSULE], s[b, CAPSULE + 1], s[b, CAPSULE + 2])
+    ux, uy, uz = direction_to_world(figure, ws, a, s[a, CAPSULE_AXIS], s[a, CAPSULE_AXIS + 1], s[a, CAPSULE_AXIS + 2])
+    vx, vy, vz = direction_to_world(figure, ws, b, s[b, CAPSULE_AXIS], s[b, CAPSULE_AXIS + 1], s[b, CAPSULE_AXIS + 2])
     px, py, pz = ax - bx, ay - by, az - bz
     # nearest points of two segments that are given by their middles: parameters in [-1, 1]
     uu, vv, uv = ux * ux + uy * uy + uz * uz, vx * vx + vy * vy + vz * vz, ux * vx + uy * vy + uz * vz
@@ -435,7 +435,7 @@ def capsule_distance(figure, ws, a, b):
         x, y, z = px, py, pz
         if px * px + py * py + pz * pz < SHORT * SHORT:
             x = 1.0
-    return length - s[a, BOUND] - s[b, BOUND], x, y, z
+    return length - s[a, CAPSULE_RADIUS] - s[b, CAPSULE_RADIUS], x, y, z
 
 
 @kernel
@@ -621,13 +621,13 @@ def grid_distance(figure, ws, a, b, size, m):
     """Return (distance [m], 1) of solid a from grid b; FAR, 0 if it exceeds size. m has the point and the gradient.
 
     The least distance over the hull is searched from the seeds that may be near it: the distance is 1-Lipschitz, and no
-    point of the hull is further than COVER from a seed.
+    point of the hull is further than COVERING_RADIUS from a seed.
     """
     s, c, o, field = figure.solid, figure.corner, ws.origin, figure.field
     at, radius = int(s[b, FIELD]), s[a, RADIUS]
-    x, y, z = point_to_world(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
-    half = math.sqrt(s[a, LINE] ** 2 + s[a, LINE + 1] ** 2 + s[a, LINE + 2] ** 2)
-    if grid_distance_at(field, at, x + o[0], y + o[1], z + o[2]) - half - s[a, BOUND] >= size:
+    x, y, z = point_to_world(figure, ws, a, s[a, CAPSULE], s[a, CAPSULE + 1], s[a, CAPSULE + 2])
+    half = math.sqrt(s[a, CAPSULE_AXIS] ** 2 + s[a, CAPSULE_AXIS + 1] ** 2 + s[a, CAPSULE_AXIS + 2] ** 2)
+    if grid_distance_at(field, at, x + o[0], y + o[1], z + o[2]) - half - s[a, CAPSULE_RADIUS] >= size:
         return FAR, 0
     best, followed, bx, by, bz = FAR, 0, x, y, z
     least, skip = FAR, -1
@@ -637,7 +637,7 @@ def grid_distance(figure, ws, a, b, size, m):
         d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
         if d < least:
             least, skip = d, i
-    if least - s[a, COVER] - radius >= size:
+    if least - s[a, COVERING_RADIUS] - radius >= size:
         return FAR, 0
     for i in range(first - 1, last):
         j = skip if i < first else i
@@ -645,7 +645,7 @@ def grid_distance(figure, ws, a, b, size, m):
             continue
         x, y, z = point_to_world(figure, ws, a, c[j, 0], c[j, 1], c[j, 2])
         d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
-        if d - s[a, COVER] >= best:
+        if d - s[a, COVERING_RADIUS] >= best:
             continue
         x, y, z = frank_wolfe(figure, ws, a, at, x, y, z, m)
         followed += 1
@@ -671,10 +671,10 @@ def solid_distance(figure, ws, a, b, size, deep, m):
     """
     s = figure.solid
     m[SHIFT] = 0.0
-    if s[b, SOLID] == HALF_SPACE:
+    if s[b, SOLID_KIND] == HALF_SPACE:
         d = plane_distance(figure, ws, a, b, m)
         return (d, 1) if d < size else (FAR, 0)
-    if s[b, SOLID] == GRID:
+    if s[b, SOLID_KIND] == GRID:
         return grid_distance(figure, ws, a, b, size, m)
     bound, lx, ly, lz = capsule_distance(figure, ws, a, b)
     if bound >= size:
@@ -703,8 +703,8 @@ def solid_distance(figure, ws, a, b, size, deep, m):
     if d > SHORT:
         m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = x / d, y / d, z / d
         return d - radii, count
-    ax, ay, az = point_to_world(figure, ws, a, s[a, START], s[a, START + 1], s[a, START + 2])
-    bx, by, bz = point_to_world(figure, ws, b, s[b, START], s[b, START + 1], s[b, START + 2])
+    ax, ay, az = point_to_world(figure, ws, a, s[a, CAPSULE], s[a, CAPSULE + 1], s[a, CAPSULE + 2])
+    bx, by, bz = point_to_world(figure, ws, b, s[b, CAPSULE], s[b, CAPSULE + 1], s[b, CAPSULE + 2])
     x, y, z = ax - bx, ay - by, az - bz
     d = math.sqrt(x * x + y * y + z * z)
     if d > SHORT:

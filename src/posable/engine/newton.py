@@ -43,12 +43,12 @@ from posable.engine.layout import (
     FRESH,
     GOING,
     ITERATIONS,
-    MOST_ITERATIONS,
-    MOST_RESTARTS,
+    MAX_ITERATIONS,
+    MAX_RESTARTS,
     OWN_PARAMS,
     OWN_STATE,
     PHASE,
-    REJECTED,
+    REJECT_ABOVE,
     RESTARTS,
     SLOW,
     SOFT,
@@ -78,15 +78,15 @@ STATE_WIDTH = OWN_STATE + 15
 (
     ALPHA,  # fraction of the predicted decrease that a step must reach (Engell-Nørregård & Erleben 2011, eq. 39)
     FIRST_DAMPING,
-    EXACT,  # NEVER, WHERE_IT_PAYS or ALWAYS
-    MOST_TRIES,  # dampings tried for one step
+    EXACT,  # NEVER, AUTO or ALWAYS
+    MAX_TRIES,  # dampings tried for one step
     STATIONARY_GAIN,  # predicted gain, relative to the energy, below which a pose is stationary
     SHRINK,  # of the damping after a step as good as predicted
-    LOWEST_DAMPING, HIGHEST_DAMPING,
+    MIN_DAMPING, MAX_DAMPING,
     SLOW_GAIN,  # a step is slow if its relative decrease of the energy is less
 ) = range(OWN_PARAMS, OWN_PARAMS + 9)  # fmt: skip
 METRIC = OWN_PARAMS + 9  # and, where joints differ in strength, n numbers that the damping of each dof is multiplied by
-NEVER, WHERE_IT_PAYS, ALWAYS = 0.0, 1.0, 2.0  # values of EXACT
+NEVER, AUTO, ALWAYS = 0.0, 1.0, 2.0  # values of EXACT
 
 
 def newton_params(
@@ -116,19 +116,19 @@ WATCHDOG_STEPS = 5.0  # undamped steps after which the energy must be lower, see
 WATCHDOG_DAMPING = 1e-7  # of those
 WATCHDOG_GAIN = 0.9  # fraction of the energy at their start that must not be exceeded after them
 SOFT_GAIN = 1e-10  # relative decrease of an undamped step at which a soft problem has converged
-SHORT_STEP = 1e-9  # [rad, m]: a soft problem has converged after MOST_SHORT_STEPS shorter steps
-MOST_SHORT_STEPS = 3.0
-PASSES = 2  # times a step is recomputed because dofs meet their bounds
-LARGEST_STEP = 1.0  # [rad] of any rotational dof: the quadratic model is not valid further away
+SHORT_STEP = 1e-9  # [rad, m]: a soft problem has converged after MAX_SHORT_STEPS shorter steps
+MAX_SHORT_STEPS = 3.0
+BOUND_PASSES = 2  # times a step is recomputed because dofs meet their bounds
+MAX_STEP = 1.0  # [rad] of any rotational dof: the quadratic model is not valid further away
 SLOW_STEPS = 3.0  # slow steps before a restart
 EXACT_BEYOND = 0.5  # use the exact Hessian if a step leaves more than this fraction of the energy
 LEAVE_BOUNDS_FACTOR = 1.2  # allowed relative energy of a start that is moved off its bounds
-MOST_PERTURBATIONS = 2.0  # perturbations off the limits before a restart
+MAX_PERTURBATIONS = 2.0  # perturbations off the limits before a restart
 NEW_BASIN = 0.5  # relative to the best energy: progress that allows further perturbations
 REDRAW_ALL_EVERY = 4.0  # restarts, after which the whole pose is redrawn and not only the chains that failed
 DRAWS = 4  # random poses of a restart, of which the one with the lowest energy is taken
-MOST_ESCAPES = 20.0
-MORE_DAMPING, LEAST_MORE = 8.0, 1e-5  # factor after a rejected step, and the least value it is applied to
+MAX_ESCAPES = 20.0
+DAMPING_GROWTH, MIN_GROWN_DAMPING = 8.0, 1e-5  # factor after a rejected step, and the least value it is applied to
 
 
 @small
@@ -141,7 +141,7 @@ def next_damping(damping, before, after, predicted, params):
 @small
 def more_damping(damping):
     """Return the damping after a rejected step."""
-    return max(damping, LEAST_MORE) * MORE_DAMPING
+    return max(damping, MIN_GROWN_DAMPING) * DAMPING_GROWTH
 
 
 @kernel
@@ -162,14 +162,14 @@ def damping_scale(order, hessian, scale):
 def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
     """Write into ws.step the damped Newton step on the free dofs; return whether the matrix was positive definite.
 
-    Dofs that would pass a bound are stopped there and the step is recomputed for the others, PASSES times.
+    Dofs that would pass a bound are stopped there and the step is recomputed for the others, BOUND_PASSES times.
     """
     n = theta.shape[0]
     step, moved = ws.step, ws.spare  # moved: the displacement of dofs already stopped at a bound
     stopped = False
     for i in range(n):
         moved[i] = 0.0
-    for _ in range(PASSES):
+    for _ in range(BOUND_PASSES):
         damped_copy(order, ws.hessian, fixed, damping, scale, ws.factor, ws.path)
         if factorise(order, ws.factor, fixed, 0.0) >= 0:
             return False
@@ -187,9 +187,9 @@ def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
                 step[i] = moved[i]
             if ws.twist[i, 0] != 0.0 or ws.twist[i, 1] != 0.0 or ws.twist[i, 2] != 0.0:  # translations are not limited
                 largest = max(largest, abs(step[i]))
-        if largest > LARGEST_STEP:
+        if largest > MAX_STEP:
             for i in range(n):
-                step[i] *= LARGEST_STEP / largest
+                step[i] *= MAX_STEP / largest
             return True
         if not stop_at_bounds(theta, lower, upper, step, fixed, moved):
             return True
@@ -224,9 +224,9 @@ def energy_below(figure, springs, theta, ws, most):
 
     Where it is larger, ws.error may be wrong.
     """
-    ws.memory[REJECTED] = most
+    ws.memory[REJECT_ABOVE] = most
     energy = energy_at(figure, springs, theta, ws)
-    ws.memory[REJECTED] = 0.0
+    ws.memory[REJECT_ABOVE] = 0.0
     return energy
 
 
@@ -261,7 +261,7 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
     """
     n = theta.shape[0]
     energy = state[ENERGY]
-    exact = params[EXACT] == ALWAYS or (params[EXACT] == WHERE_IT_PAYS and state[EXACT_WAIT] <= 0.0)
+    exact = params[EXACT] == ALWAYS or (params[EXACT] == AUTO and state[EXACT_WAIT] <= 0.0)
     largest = fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, 1.0 if exact else 0.0)
     damping_scale(order, ws.hessian, scale)
     if params.shape[0] > METRIC:
@@ -271,7 +271,7 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
     accepted = False
     slope, length = 0.0, 0.0
     tries = 0
-    while tries < params[MOST_TRIES]:
+    while tries < params[MAX_TRIES]:
         definite, slope, predicted, length = propose(order, theta, lower, upper, ws, fixed, scale, damping)
         if not definite:
             if not exact:
@@ -296,7 +296,7 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
             break
         damping = more_damping(damping)
         hold_bounds(order, theta, lower, upper, ws, fixed)
-    state[DAMPING] = min(max(damping, params[LOWEST_DAMPING]), params[HIGHEST_DAMPING])
+    state[DAMPING] = min(max(damping, params[MIN_DAMPING]), params[MAX_DAMPING])
     if accepted:
         left = state[ENERGY] / energy
         state[SLOW] = state[SLOW] + 1.0 if left > 1.0 - params[SLOW_GAIN] else 0.0
@@ -404,7 +404,7 @@ def newton_iteration(
     soft = params[SOFT] != 0.0  # something is to be minimised beyond the goals' tolerances
     if not soft and all_reached(ws.error, tolerances):
         return CONVERGED
-    if state[ITERATIONS] >= params[MOST_ITERATIONS]:
+    if state[ITERATIONS] >= params[MAX_ITERATIONS]:
         if state[WATCHDOG] > 0.0 and not state[ENERGY] < state[REFERENCE]:
             restore_pose(figure, springs, theta, ws.anchor, ws, state)
         restore_best(figure, springs, theta, ws, state)
@@ -425,9 +425,9 @@ def newton_iteration(
             return RUNNING
         energy_at(figure, springs, theta, ws)
     may_restart = state[REFINING] == 0.0 and (
-        state[RESTARTS] < params[MOST_RESTARTS] or state[PERTURBATIONS] < MOST_PERTURBATIONS
+        state[RESTARTS] < params[MAX_RESTARTS] or state[PERTURBATIONS] < MAX_PERTURBATIONS
     )
-    if accepted and (soft or state[SLOW] < SLOW_STEPS or not may_restart) and state[SHORT_STEPS] < MOST_SHORT_STEPS:
+    if accepted and (soft or state[SLOW] < SLOW_STEPS or not may_restart) and state[SHORT_STEPS] < MAX_SHORT_STEPS:
         return RUNNING
     if soft and all_reached(ws.error, tolerances):
         return CONVERGED
@@ -474,10 +474,10 @@ def restart(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, 
         return False
     perturbation = state[PERTURBATIONS]
     state[PERTURBATIONS] += 1.0
-    if perturbation >= MOST_PERTURBATIONS or not perturb_active_limits(
+    if perturbation >= MAX_PERTURBATIONS or not perturb_active_limits(
         theta, lower, upper, ws.gradient, fixed, perturbation
     ):
-        if state[RESTARTS] >= params[MOST_RESTARTS]:
+        if state[RESTARTS] >= params[MAX_RESTARTS]:
             if state[BEST_UNCONVERGED] == 0.0:
                 return False
             state[REFINING] = 1.0  # refine the best pose and stop
@@ -519,7 +519,7 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
     is taken (the positive one in a tie), so that the result is deterministic. Returns whether the pose moved.
     """
     n = theta.shape[0]
-    if state[ESCAPES] >= MOST_ESCAPES or params[EXACT] == NEVER:
+    if state[ESCAPES] >= MAX_ESCAPES or params[EXACT] == NEVER:
         return False
     fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, 1.0)
     damped_copy(order, ws.hessian, fixed, 1e-9, scale, ws.factor, ws.path)

@@ -41,18 +41,18 @@ from posable.engine.joints import (
 )
 from posable.engine.layout import (
     ABOVE,
-    ALONG,
     AXIS,
     BODY,
+    BODY_A,
+    BODY_B,
     CENTER,
     FIRST,
+    FRAME,
     KIND,
     LAST,
-    ON,
-    OTHER,
     PARENT,
     ROBUST,
-    SPRING,
+    SPRING_KIND,
     workspace,
 )
 from posable.engine.springs import (
@@ -604,7 +604,7 @@ def vector_terms(kind, row, target, ws, body, slope, exact, terms):
             for q in range(3):
                 a = slope * axis_weight(row, p, q)
                 for j in range(3):
-                    f[3 * p + j] += a * (v[3 * q + j] - target[ALONG + 3 * j + q])
+                    f[3 * p + j] += a * (v[3 * q + j] - target[FRAME + 3 * j + q])
                     k[9 * (3 * p + j) + 3 * q + j] = a
         return
     local = ws.local
@@ -669,9 +669,9 @@ def direct_hessian(figure, springs, theta, work, d, exact, terms, jacobian, grad
             hessian[i, j] = 0.0
         hessian[i, i] = springs.pull[i]
     for k in range(g):
-        kind, body = springs.kind[k, SPRING], springs.kind[k, ON]
+        kind, body = springs.kind[k, SPRING_KIND], springs.kind[k, BODY_A]
         spring, target = springs.constants[k], springs.targets[k]
-        if kind < 0 or kind == MODEL_SPRING or body == CENTER or springs.kind[k, OTHER] >= 0:
+        if kind < 0 or kind == MODEL_SPRING or body == CENTER or springs.kind[k, BODY_B] >= 0:
             return k
         if spring[ROBUST] < 0.0:  # switched off
             continue

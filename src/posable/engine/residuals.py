@@ -24,20 +24,20 @@ from posable.engine.jit import entry, kernel
 from posable.engine.joints import center_of_mass, forward, last_dof
 from posable.engine.layout import (
     ABOVE,
-    ALONG,
     AXES,
     AXES2,
+    BODY_A,
+    BODY_B,
     CENTER,
     FOLLOWER,
+    FRAME,
     LEADER,
     MEASURE,
-    ON,
-    OTHER,
     POINT,
     RATIO,
     ROBUST,
     SIZE,
-    SPRING,
+    SPRING_KIND,
     WEIGHT,
     workspace,
 )
@@ -74,7 +74,7 @@ def rotation_error(r, spring, target, out):
     m = 0.0
     for k in range(3):
         x, y, z = frame_axis(r, spring, k)
-        m += x * target[ALONG + k] + y * target[ALONG + 3 + k] + z * target[ALONG + 6 + k]
+        m += x * target[FRAME + k] + y * target[FRAME + 3 + k] + z * target[FRAME + 6 + k]
     for k in range(3):  # T'R - (T'R)' = 2 sin(angle) hat(axis)
         u, v = (k + 1) % 3, (k + 2) % 3
         q[k] = 0.25 * (_mixed(r, spring, target, v, u) - _mixed(r, spring, target, u, v))
@@ -94,7 +94,7 @@ def rotation_error(r, spring, target, out):
 def _mixed(r, spring, target, i, j):
     """Return entry (i, j) of T'R: target axis i with the body's axis j."""
     x, y, z = frame_axis(r, spring, j)
-    return x * target[ALONG + i] + y * target[ALONG + 3 + i] + z * target[ALONG + 6 + i]
+    return x * target[FRAME + i] + y * target[FRAME + 3 + i] + z * target[FRAME + 6 + i]
 
 
 @kernel
@@ -156,7 +156,7 @@ def half_sine_rows(r, spring, target, out):
                     slope = 1.0
                 slope = 0.5 * slope / p - 0.125 * out[a] * own / (p * p)
                 for c in range(3):
-                    out[3 + 9 * j + 3 * a + c] += slope * target[ALONG + 3 * c + i]
+                    out[3 + 9 * j + 3 * a + c] += slope * target[FRAME + 3 * c + i]
 
 
 @kernel
@@ -173,7 +173,7 @@ def combine(figure, body, c, row, jacobian):
 @kernel
 def vector_rows(figure, springs, k, ws, c, row, residuals, jacobian):
     """Write C r and its Jacobian for any spring but an orientation; c (9,) is C by rows."""
-    kind, body, other = springs.kind[k, SPRING], springs.kind[k, ON], springs.kind[k, OTHER]
+    kind, body, other = springs.kind[k, SPRING_KIND], springs.kind[k, BODY_A], springs.kind[k, BODY_B]
     spring, target, local, rows = springs.constants[k], springs.targets[k], ws.local, ROWS[kind]
     if other >= 0:
         place_target(springs, k, ws)
@@ -235,7 +235,7 @@ def add_columns(figure, ws, body, sign, row, rows, jacobian):
 @kernel
 def orientation_rows(figure, springs, k, ws, c, vectors, row, residuals, jacobian):
     """Write the rows of an ORIENTATION spring."""
-    body, other = springs.kind[k, ON], springs.kind[k, OTHER]
+    body, other = springs.kind[k, BODY_A], springs.kind[k, BODY_B]
     spring, target = springs.constants[k], springs.targets[k]
     if other >= 0:
         place_target(springs, k, ws)
@@ -267,7 +267,7 @@ def axes_rows(figure, ws, body, walk, sign, spring, target, c, row, residuals, j
             bx, by, bz = frame_axis(r, spring, q)
             a = c[3 * k + q]
             x, y, z = x + a * bx, y + a * by, z + a * bz
-            tx, ty, tz = tx + a * target[ALONG + q], ty + a * target[ALONG + 3 + q], tz + a * target[ALONG + 6 + q]
+            tx, ty, tz = tx + a * target[FRAME + q], ty + a * target[FRAME + 3 + q], tz + a * target[FRAME + 6 + q]
         at = row + 3 * k
         residuals[at], residuals[at + 1], residuals[at + 2] = x - tx, y - ty, z - tz
         i = last_dof(figure, walk)
@@ -359,7 +359,7 @@ def weight_roots(kind: np.ndarray, constants: np.ndarray, vectors: bool) -> np.n
     for k, row in enumerate(constants):
         xx, yy, zz, xy, xz, yz = row[WEIGHT : WEIGHT + 6]
         weight = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        spring = kind[k, SPRING]
+        spring = kind[k, SPRING_KIND]
         if rows_of(spring, 1) < 3:
             out[k, 0] = math.sqrt(max(0.0, xx))
             continue
@@ -398,7 +398,7 @@ def cross_rows(figure, springs, k, ws, row, residuals, jacobian):
     for q in range(3):
         cx, cy, cz = scale * spring[AXES2 + 3 * q], scale * spring[AXES2 + 3 * q + 1], scale * spring[AXES2 + 3 * q + 2]
         residuals[at + q] += cx * x + cy * y + cz * z
-        i = last_dof(figure, springs.kind[k, OTHER])
+        i = last_dof(figure, springs.kind[k, BODY_B])
         while i >= 0:
             jacobian[at + q, i] += (
                 cx * (t[i, 1] * bz - t[i, 2] * by + mb * t[i, 3])
@@ -413,7 +413,7 @@ def residual_rows(springs, vectors):
     """Return how many rows the stack has."""
     total = 0
     for k in range(springs.kind.shape[0]):
-        total += rows_of(springs.kind[k, SPRING], vectors)
+        total += rows_of(springs.kind[k, SPRING_KIND], vectors)
     for i in range(springs.pull.shape[0]):
         if springs.pull[i] != 0.0:
             total += 1
@@ -434,7 +434,7 @@ def stack_residuals(figure, springs, roots, theta, ws, vectors, residuals, jacob
     ws.local[STICKY] = 0.0
     row = 0
     for k in range(springs.kind.shape[0]):
-        kind, spring, c = springs.kind[k, SPRING], springs.constants[k], roots[k]
+        kind, spring, c = springs.kind[k, SPRING_KIND], springs.constants[k], roots[k]
         rows = rows_of(kind, vectors)
         if spring[ROBUST] >= 0.0:
             if kind == CROSS_SPRING:

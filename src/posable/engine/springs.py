@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import kernel, small
-from posable.engine.layout import ALONG, AT, AXES, MEASURE, POINT, ROBUST, SIZE, WEIGHT
+from posable.engine.layout import AT, AXES, FRAME, MEASURE, POINT, ROBUST, SIZE, WEIGHT
 
 POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING, SIDE_SPRING = 0, 1, 2, 3, 4
 DISTANCE_SPRING, CLEAR_SPRING, MODEL_SPRING, PIXEL_SPRING = 5, 6, 7, 8
@@ -102,11 +102,11 @@ def residual(kind, row, target, origin, position, r, local):
     local[R + 1] = local[R + 2] = 0.0
     x, y, z = origin[0] + ex - target[AT], origin[1] + ey - target[AT + 1], origin[2] + ez - target[AT + 2]
     if kind == SIDE_SPRING:
-        height = x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2]
+        height = x * target[FRAME] + y * target[FRAME + 1] + z * target[FRAME + 2]
         local[R] = row[SIZE] - height if local[STICKY] != 0.0 else max(0.0, row[SIZE] - height)
         return max(0.0, local[R] - row[MEASURE])
     if kind == DISTANCE_SPRING or kind == CLEAR_SPRING:
-        cx, cy, cz = target[ALONG], target[ALONG + 1], target[ALONG + 2]
+        cx, cy, cz = target[FRAME], target[FRAME + 1], target[FRAME + 2]
         s, t = nearest_parameters(x, y, z, dx, dy, dz, cx, cy, cz)
         x, y, z = x + s * dx - t * cx, y + s * dy - t * cy, z + s * dz - t * cz
         length = math.sqrt(x * x + y * y + z * z)
@@ -131,12 +131,12 @@ def residual(kind, row, target, origin, position, r, local):
         length = math.sqrt(x * x + y * y + z * z)
         over = 1.0 / length if length > NEAR else 0.0
         for k in range(3):
-            m = ALONG + 3 * k
+            m = FRAME + 3 * k
             local[R + k] = over * (target[m] * x + target[m + 1] * y + target[m + 2] * z) - row[AXES + k]
         local[KEPT], local[UNIT], local[UNIT + 1], local[UNIT + 2] = length, -over * x, -over * y, -over * z
         return row[SIZE] * projected_length(row, MEASURE, local[R], local[R + 1], local[R + 2])
     if kind == DIRECTION_SPRING:
-        x, y, z = dx - target[ALONG], dy - target[ALONG + 1], dz - target[ALONG + 2]
+        x, y, z = dx - target[FRAME], dy - target[FRAME + 1], dz - target[FRAME + 2]
     else:  # AIM
         length = math.sqrt(x * x + y * y + z * z)
         local[KEPT] = length
@@ -185,14 +185,14 @@ def derivative(kind, row, target, local):
         local[RD] = local[RD + 4] = local[RD + 8] = 1.0
     elif kind == SIDE_SPRING:
         for k in range(3):
-            local[RE + k] = -target[ALONG + k]
+            local[RE + k] = -target[FRAME + k]
     elif kind == DISTANCE_SPRING or kind == CLEAR_SPRING:
         for k in range(3):
             local[RE + k] = -local[UNIT + k]
             local[RD + k] = -local[KEPT + 1] * local[UNIT + k]
     elif kind == PIXEL_SPRING and local[KEPT] > NEAR:
         for i in range(3):
-            m = ALONG + 3 * i
+            m = FRAME + 3 * i
             along = target[m] * local[UNIT] + target[m + 1] * local[UNIT + 1] + target[m + 2] * local[UNIT + 2]
             for j in range(3):
                 local[RE + 3 * i + j] = (target[m + j] - along * local[UNIT + j]) / local[KEPT]
@@ -209,7 +209,7 @@ def curvature(kind, row, target, fx, fy, fz, local):
     """Add the second derivative of f.r by e and d, for a force f, to KEE, KED and KDD."""
     u, length = UNIT, local[KEPT]
     if kind == PIXEL_SPRING and length > NEAR:  # f.r = (M'f).u + ...: that of an AIM spring, whose r is -u, for M'f
-        a, b, c = ALONG, ALONG + 3, ALONG + 6
+        a, b, c = FRAME, FRAME + 3, FRAME + 6
         fx, fy, fz = (
             target[a] * fx + target[b] * fy + target[c] * fz,
             target[a + 1] * fx + target[b + 1] * fy + target[c + 1] * fz,
@@ -229,13 +229,13 @@ def curvature(kind, row, target, fx, fy, fz, local):
         # r'' = -(D'' - g g') / length, D = 1/2 |gap|^2, g = (u, s u); D'' = (1, s; s, s^2) less what the sliding takes
         s, t = local[KEPT + 1], local[KEPT + 2]
         ss, tt, st = sliding(
-            local[D], local[D + 1], local[D + 2], target[ALONG], target[ALONG + 1], target[ALONG + 2], s, t
+            local[D], local[D + 1], local[D + 2], target[FRAME], target[FRAME + 1], target[FRAME + 2], s, t
         )
         over = -fx / length
         for i in range(3):
-            ai, ci, bi = local[D + i], target[ALONG + i], length * local[u + i] + s * local[D + i]
+            ai, ci, bi = local[D + i], target[FRAME + i], length * local[u + i] + s * local[D + i]
             for j in range(3):
-                aj, cj, bj = local[D + j], target[ALONG + j], length * local[u + j] + s * local[D + j]
+                aj, cj, bj = local[D + j], target[FRAME + j], length * local[u + j] + s * local[D + j]
                 one = (1.0 if i == j else 0.0) - local[u + i] * local[u + j]
                 local[KEE + 3 * i + j] += over * (one - ss * ai * aj - tt * ci * cj + st * (ai * cj + ci * aj))
                 local[KED + 3 * i + j] += over * (
@@ -254,13 +254,13 @@ def zero_residual(kind, row, target, origin, r, local):
     """
     if kind == ORIENTATION_SPRING:
         for i in range(3):
-            target[ALONG + i], target[ALONG + 3 + i], target[ALONG + 6 + i] = frame_axis(r, row, i)
+            target[FRAME + i], target[FRAME + 3 + i], target[FRAME + 6 + i] = frame_axis(r, row, i)
     elif ROWS[kind] == 1:
         row[SIZE] -= local[R]
     else:
         for k in range(3):
             if kind == DIRECTION_SPRING:
-                target[ALONG + k] = local[D + k]
+                target[FRAME + k] = local[D + k]
             elif kind == PIXEL_SPRING:
                 row[AXES + k] += local[R + k]
             elif kind == AIM_SPRING:
@@ -268,7 +268,7 @@ def zero_residual(kind, row, target, origin, r, local):
             else:
                 target[AT + k] += local[R + k]
             if kind == MODEL_SPRING:
-                target[ALONG + k] = 0.0
+                target[FRAME + k] = 0.0
 
 
 # --- Three directions at once ---
@@ -295,7 +295,7 @@ def orientation_energy(row, target, r):
     for i in range(3):
         x, y, z = frame_axis(r, row, i)
         for j in range(3):
-            tx, ty, tz = target[ALONG + j], target[ALONG + 3 + j], target[ALONG + 6 + j]
+            tx, ty, tz = target[FRAME + j], target[FRAME + 3 + j], target[FRAME + 6 + j]
             if i == j:
                 half_square = 0.5 * ((x - tx) * (x - tx) + (y - ty) * (y - ty) + (z - tz) * (z - tz))
                 energy += row[WEIGHT + i] * half_square
@@ -317,7 +317,7 @@ def add_orientation(row, target, r, exact, slope, g, s):
             a = slope * axis_weight(row, i, j)
             if a == 0.0:
                 continue
-            tx, ty, tz = target[ALONG + j], target[ALONG + 3 + j], target[ALONG + 6 + j]
+            tx, ty, tz = target[FRAME + j], target[FRAME + 3 + j], target[FRAME + 6 + j]
             g[0] -= a * (y * tz - z * ty)
             g[1] -= a * (z * tx - x * tz)
             g[2] -= a * (x * ty - y * tx)
@@ -512,7 +512,7 @@ def any_energy(kind, row, target, origin, position, r, local, errors, index):
         x, y, z = local[R], local[R + 1], local[R + 2]
         energy = 0.5 * quadratic(row, WEIGHT, x, y, z)
         if kind == MODEL_SPRING:
-            return energy + x * target[ALONG] + y * target[ALONG + 1] + z * target[ALONG + 2]
+            return energy + x * target[FRAME] + y * target[FRAME + 1] + z * target[FRAME + 2]
     return robust_factors(energy, row[ROBUST])[0]
 
 
@@ -576,7 +576,7 @@ def add_vectors(kind, row, target, exact, slope, local, g, s):
     """Add slope times the wrench and stiffness of a spring whose residual is in `local`: through its e and its d."""
     fx, fy, fz, xx, yy, zz, xy, xz, yz = weighted_residual(row, slope, local[R], local[R + 1], local[R + 2])
     if kind == MODEL_SPRING:
-        fx, fy, fz = fx + target[ALONG], fy + target[ALONG + 1], fz + target[ALONG + 2]
+        fx, fy, fz = fx + target[FRAME], fy + target[FRAME + 1], fz + target[FRAME + 2]
     ex, ey, ez, dx, dy, dz = local[E], local[E + 1], local[E + 2], local[D], local[D + 1], local[D + 2]
     if follows_point(kind, row):
         add_point_force(ex, ey, ez, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)

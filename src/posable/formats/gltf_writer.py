@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import SLIDE
-from posable.engine.layout import LARGEST
+from posable.engine.layout import MAX_MAGNITUDE
 from posable.errors import FormatError
 from posable.formats.base import MAX_JOINTS, Options
 from posable.formats.conventions import scene_with_up
@@ -290,8 +290,8 @@ def _add_nodes(document: _Document, skeleton: Skeleton) -> dict[str, int]:
 
 
 def _node(name: str, position: NDArray, quaternion: NDArray) -> dict[str, Any]:
-    if not np.abs(position).max() <= LARGEST:
-        raise FormatError(expected=f"{name!r} within {LARGEST:g} m of its parent", found=f"{position}")
+    if not np.abs(position).max() <= MAX_MAGNITUDE:
+        raise FormatError(expected=f"{name!r} within {MAX_MAGNITUDE:g} m of its parent", found=f"{position}")
     node: dict[str, Any] = {"name": name}
     if np.any(position != 0):
         node["translation"] = position.tolist()

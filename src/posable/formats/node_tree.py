@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from posable.engine.layout import LARGEST
+from posable.engine.layout import MAX_MAGNITUDE
 from posable.formats.base import build_skeleton
 from posable.formats.scene import Mesh
 from posable.formats.source import Source
@@ -83,8 +83,8 @@ def place_node(source: Source, nodes: list[Node], i: int) -> bool:
         node.position_world = parent.position_world + full @ node.translation
         linear = full @ node.linear
     largest = max(np.abs(node.position_world).max(), np.abs(linear).max())
-    if not largest <= LARGEST:
-        raise source.error(expected=f"node {node.name!r} within {LARGEST:g} m and times", found=f"{largest:g}")
+    if not largest <= MAX_MAGNITUDE:
+        raise source.error(expected=f"node {node.name!r} within {MAX_MAGNITUDE:g} m and times", found=f"{largest:g}")
     size = float(np.abs(linear).max()) or 1.0
     u, s, v = np.linalg.svd(linear / size)
     rotation = u @ v
@@ -196,8 +196,8 @@ def animation_motion(
         if i in take.positions and where.stop - where.start == 6:
             poses[:, where.start : where.start + 3] = (take.positions[i] - offset) @ rotation
     largest = float(np.abs(poses).max(initial=0.0))
-    if not largest <= LARGEST:
-        raise source.error(expected=f"an animation within {LARGEST:g} m", found=f"{largest:g}")
+    if not largest <= MAX_MAGNITUDE:
+        raise source.error(expected=f"an animation within {MAX_MAGNITUDE:g} m", found=f"{largest:g}")
     return Motion(skeleton, poses, take.fps, take.name or source.path.stem)
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from posable.engine.jit import run_chunks
-from posable.engine.layout import ALONG, AT, CONSTANTS, LARGEST, MEASURE, POINT, ROBUST, TARGETS, WEIGHT
+from posable.engine.layout import AT, CONSTANTS, FRAME, MAX_MAGNITUDE, MEASURE, POINT, ROBUST, TARGETS, WEIGHT
 from posable.engine.springs import CROSS_SPRING, MODEL_SPRING
 from posable.errors import GoalError, UnknownName
 from posable.model.joints import unit_axis
@@ -95,8 +95,10 @@ class Goal:
         if robust is not None:
             if not (isinstance(robust, (int, float, np.number)) and 0.0 < float(robust) < np.inf):
                 raise GoalError(f"{self}: robust", expected="None or a positive number", got=repr(robust))
-            if not 1.0 / LARGEST <= robust <= LARGEST:
-                raise GoalError(f"{self}: robust", expected=f"{1 / LARGEST:g} to {LARGEST:g}", got=repr(robust))
+            if not 1.0 / MAX_MAGNITUDE <= robust <= MAX_MAGNITUDE:
+                raise GoalError(
+                    f"{self}: robust", expected=f"{1 / MAX_MAGNITUDE:g} to {MAX_MAGNITUDE:g}", got=repr(robust)
+                )
         self.robust = None if robust is None else float(robust)
 
     def default_label(self) -> str:
@@ -196,12 +198,12 @@ def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
 
 def check_finite(values: np.ndarray, what: str) -> None:
     """Raise a GoalError if a number is not finite, or so large that products of such numbers would overflow."""
-    if max_abs(values) <= LARGEST:  # NaN is not
+    if max_abs(values) <= MAX_MAGNITUDE:  # NaN is not
         return
     flat = values.reshape(-1)
     if not np.isfinite(flat).all():
         raise GoalError(what, expected="finite numbers", got=f"{flat[~np.isfinite(flat)][0]} among them")
-    raise GoalError(what, expected=f"magnitudes up to {LARGEST:g}", got=f"{flat[np.abs(flat).argmax()]:g}")
+    raise GoalError(what, expected=f"magnitudes up to {MAX_MAGNITUDE:g}", got=f"{flat[np.abs(flat).argmax()]:g}")
 
 
 def max_abs(values: np.ndarray) -> float:
@@ -224,7 +226,7 @@ def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray
         out = numbers(value, shape, what)  # raises with the reason
     if out.shape == shape:  # one target: floats are quicker than arrays of 3 to 16 numbers
         flat = out.ravel().tolist()
-        if all(-LARGEST <= x <= LARGEST for x in flat) and (shape == (3,) or _is_rotation(flat, shape[1])):
+        if all(-MAX_MAGNITUDE <= x <= MAX_MAGNITUDE for x in flat) and (shape == (3,) or _is_rotation(flat, shape[1])):
             return out
     elif (
         out.ndim > len(shape)
@@ -284,8 +286,8 @@ def nonneg(value: Any, what: str) -> float:
         raise GoalError(what, expected="a non-negative number", got=repr(value)) from None
     if not out >= 0.0 or (out == np.inf and not what.endswith("tolerance")):
         raise GoalError(what, expected="a finite non-negative number", got=repr(value))
-    if out > LARGEST and not what.endswith("tolerance"):
-        raise GoalError(what, expected=f"at most {LARGEST:g}", got=repr(value))
+    if out > MAX_MAGNITUDE and not what.endswith("tolerance"):
+        raise GoalError(what, expected=f"at most {MAX_MAGNITUDE:g}", got=repr(value))
     return out
 
 
@@ -424,7 +426,7 @@ def target_row(at: Any = 0.0, along: Any = 0.0) -> np.ndarray:
     at, along = np.asarray(at), np.asarray(along)
     out = np.zeros((*np.broadcast_shapes(at.shape[:-1], along.shape[:-1]), TARGETS))
     out[..., AT : AT + 3] = at
-    out[..., ALONG : ALONG + (along.shape[-1] if along.ndim else 0)] = along
+    out[..., FRAME : FRAME + (along.shape[-1] if along.ndim else 0)] = along
     return out
 
 

@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posable.engine.layout import (
-    ALONG,
     AT,
     AXES,
     CENTER,
     CONSTANTS,
-    LARGEST,
+    FRAME,
     LOCAL,
+    MAX_MAGNITUDE,
     MEASURE,
     POINT,
     POINT2,
@@ -405,8 +405,8 @@ class Custom(Goal):
     def value(self, vectors: np.ndarray) -> float:
         """Return the energy of vectors (k, 3) in the world, before weight and robust scale."""
         value = float(self.energy(*self._named(vectors)))
-        if not abs(value) <= LARGEST**2:  # the square of a length; NaN is not
-            raise GoalError(f"{self}: energy", expected=f"magnitudes up to {LARGEST**2:g}", got=repr(value))
+        if not abs(value) <= MAX_MAGNITUDE**2:  # the square of a length; NaN is not
+            raise GoalError(f"{self}: energy", expected=f"magnitudes up to {MAX_MAGNITUDE**2:g}", got=repr(value))
         if value < 0.0 and self.robust is not None:
             raise GoalError(f"{self}: energy", expected="a non-negative energy, as `robust` is given", got=repr(value))
         return value
@@ -470,12 +470,12 @@ def fill_model(rows: np.ndarray, targets: np.ndarray, at: np.ndarray, slope: np.
     blocks = hessian.reshape(k, 3, k, 3).swapaxes(1, 2)
     for i in range(k):
         targets[i, AT : AT + 3] = at[i]
-        targets[i, ALONG : ALONG + 3] = slope[3 * i : 3 * i + 3]
+        targets[i, FRAME : FRAME + 3] = slope[3 * i : 3 * i + 3]
         rows[i, WEIGHT : WEIGHT + 6] = pack_sym(blocks[i, i])
     row = k
     for i in range(k):
         for j in range(i + 1, k):
-            targets[row, AT : AT + 3], targets[row, ALONG : ALONG + 3] = at[i], at[j]
+            targets[row, AT : AT + 3], targets[row, FRAME : FRAME + 3] = at[i], at[j]
             rows[row, AXES : AXES + 9] = blocks[i, j].ravel()
             rows[row, WEIGHT] = 1.0
             row += 1

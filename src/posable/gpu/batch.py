@@ -16,7 +16,7 @@ import numpy as np
 from posable.engine import jit as compiler
 from posable.engine.assemble import pick_columns
 from posable.engine.bounds import EXHAUSTED
-from posable.engine.layout import ALONG, AT, CONSTANTS, OFF, ROBUST, TARGETS
+from posable.engine.layout import AT, CONSTANTS, FRAME, OFF, ROBUST, TARGETS
 from posable.errors import PosableWarning, SolverError
 from posable.goals.device_array import DeviceArray
 from posable.goals.orientation import Orientation, Pose
@@ -225,12 +225,12 @@ CROSSING = 1000  # problems from which "auto" uses the GPU: it overtakes 16 core
 # Of each goal that takes a target on the GPU: its axes, and for each spring (column of its target, the goal's element)
 ELEMENTS: dict[type, tuple[int, tuple[tuple[tuple[int, int], ...], ...]]] = {
     Position: (1, (tuple((AT + k, k) for k in range(3)),)),
-    Orientation: (2, (tuple((ALONG + k, k) for k in range(9)),)),
+    Orientation: (2, (tuple((FRAME + k, k) for k in range(9)),)),
     Pose: (
         2,
         (
             tuple((AT + k, 4 * k + 3) for k in range(3)),
-            tuple((ALONG + 3 * i + j, 4 * i + j) for i in range(3) for j in range(3)),
+            tuple((FRAME + 3 * i + j, 4 * i + j) for i in range(3) for j in range(3)),
         ),
     ),
 }

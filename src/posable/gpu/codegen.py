@@ -13,10 +13,10 @@ import numpy as np
 
 from posable.engine.assemble import energy_at
 from posable.engine.layout import (
-    ALONG,
     AT,
     CONSTANTS,
     ENERGY,
+    FRAME,
     ITERATIONS,
     RANDOM,
     TARGETS,
@@ -26,7 +26,7 @@ from posable.engine.layout import (
     Workspace,
     workspace_shapes,
 )
-from posable.engine.newton import NEVER, STATE_WIDTH, WHERE_IT_PAYS, newton_params
+from posable.engine.newton import AUTO, NEVER, STATE_WIDTH, newton_params
 from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
 from posable.gpu import newton as lanes
 from posable.gpu.partial_eval import Specialiser
@@ -55,7 +55,7 @@ class KernelPlan(NamedTuple):
 
 # the columns of the target of each kind of spring, read for every problem of a batch
 MOVING = {
-    POINT_SPRING: (AT, AT + 3), ORIENTATION_SPRING: (ALONG, ALONG + 9), DIRECTION_SPRING: (ALONG, ALONG + 3),
+    POINT_SPRING: (AT, AT + 3), ORIENTATION_SPRING: (FRAME, FRAME + 9), DIRECTION_SPRING: (FRAME, FRAME + 3),
     AIM_SPRING: (AT, AT + 3),
 }  # fmt: skip
 
@@ -167,7 +167,7 @@ def attempts_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper
     state = to.array("state", STATE_WIDTH, types={RANDOM: "d"})
     params = newton_params(
         Code("most", "f"), soft=problem.soft, damping=plan.damping,
-        exact=WHERE_IT_PAYS if plan.finish or problem.soft else NEVER, tries=14.0 if plan.finish else 8.0, shrink=0.1,
+        exact=AUTO if plan.finish or problem.soft else NEVER, tries=14.0 if plan.finish else 8.0, shrink=0.1,
         lowest_damping=1e-4,  # less lets Gauss-Newton leave its basin of attraction
         slow_gain=0.15, stationary_gain=2e-6 if plan.single else 1e-11,
     )  # fmt: skip

@@ -26,17 +26,17 @@ from posable.engine.bounds import (
     redraw,
 )
 from posable.engine.jit import kernel
-from posable.engine.layout import BEST, DAMPING, ENERGY, ITERATIONS, MOST_ITERATIONS, PHASE, SLOW, SOFT
+from posable.engine.layout import BEST, DAMPING, ENERGY, ITERATIONS, MAX_ITERATIONS, PHASE, SLOW, SOFT
 from posable.engine.newton import (
     ALPHA,
     EXACT,
     EXACT_BEYOND,
     EXACT_NOW,
     FIRST_DAMPING,
-    HIGHEST_DAMPING,
-    LOWEST_DAMPING,
-    MOST_PERTURBATIONS,
-    MOST_TRIES,
+    MAX_DAMPING,
+    MAX_PERTURBATIONS,
+    MAX_TRIES,
+    MIN_DAMPING,
     NEVER,
     PERTURBATIONS,
     REDRAW_ALL_EVERY,
@@ -120,7 +120,7 @@ def lane_verdict(
         state[TRIES] = 0.0
         if not jumped:
             damping = next_damping(state[DAMPING], before, after, predicted, params)
-            state[DAMPING] = min(max(damping, params[LOWEST_DAMPING]), params[HIGHEST_DAMPING])
+            state[DAMPING] = min(max(damping, params[MIN_DAMPING]), params[MAX_DAMPING])
             state[SLOW] = state[SLOW] + 1.0 if after > (1.0 - params[SLOW_GAIN]) * before else 0.0
             state[EXACT_NOW] = 1.0 if after > EXACT_BEYOND * before else 0.0
             stationary = not soft and state[SLOW] >= SLOW_STEPS
@@ -136,12 +136,12 @@ def lane_verdict(
         stationary = (
             not predicted > params[STATIONARY_GAIN] * before
             or not length > 0.0
-            or state[TRIES] >= params[MOST_TRIES]
+            or state[TRIES] >= params[MAX_TRIES]
             or not definite
         )
         state[DAMPING] = more_damping(state[DAMPING])
     if stationary:
-        if state[PERTURBATIONS] < MOST_PERTURBATIONS:
+        if state[PERTURBATIONS] < MAX_PERTURBATIONS:
             if state[PERTURBATIONS] == 0.0 or state[ENERGY] < state[BEST]:
                 state[BEST] = state[ENERGY]
                 copy_into(theta, ws.best)
@@ -154,7 +154,7 @@ def lane_verdict(
                 state[DAMPING] = params[FIRST_DAMPING]
                 return RUNNING
         return STATIONARY
-    if state[ITERATIONS] >= params[MOST_ITERATIONS]:
+    if state[ITERATIONS] >= params[MAX_ITERATIONS]:
         return EXHAUSTED
     return RUNNING
 

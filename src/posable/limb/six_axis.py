@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import entry, kernel, small
-from posable.engine.layout import ALONG, AT, LARGEST
+from posable.engine.layout import AT, FRAME, MAX_MAGNITUDE
 
 WRIST, PARALLEL = 0.0, 1.0
 # Slices of a packed arm
@@ -661,11 +661,11 @@ def nearest_poses(arm, columns, targets, tolerances, lower, upper, starts, poses
     missed = 0
     for t in range(poses.shape[0]):
         row = targets[t % targets.shape[0]]
-        place, turn = row[0, AT : AT + 3], row[1, ALONG : ALONG + 9]
+        place, turn = row[0, AT : AT + 3], row[1, FRAME : FRAME + 9]
         usable = True
         for i in range(poses.shape[1]):
             poses[t, i] = min(max(starts[t, i], lower[i]), upper[i])
-            usable = usable and math.isfinite(starts[t, i]) and abs(poses[t, i]) <= LARGEST
+            usable = usable and math.isfinite(starts[t, i]) and abs(poses[t, i]) <= MAX_MAGNITUDE
         reached = False
         if usable:
             set_motion(arm, place.reshape(3, 1), 0, turn.reshape(3, 3), 0, m)

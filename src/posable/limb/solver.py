@@ -19,20 +19,20 @@ from posable.engine.bounds import CONVERGED, TRACE_WIDTH
 from posable.engine.jit import entry
 from posable.engine.joints import TURN
 from posable.engine.layout import (
-    ALONG,
     AT,
     AXES,
     AXIS,
+    BODY_A,
+    BODY_B,
     FIRST,
+    FRAME,
     KIND,
     LAST,
     MEASURE,
-    ON,
-    OTHER,
     PARENT,
     POINT,
     ROBUST,
-    SPRING,
+    SPRING_KIND,
     workspace,
 )  # fmt: skip
 from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
@@ -166,8 +166,8 @@ def tasks_or_reasons(problem: Problem) -> list[LimbTask | str]:
     """Return for each body with goals the task of its limb, or why it has none; parents before children."""
     kind, found = problem.kind, []
     on = problem.constants[0, :, ROBUST] >= 0.0  # goals may be switched off
-    for body in sorted({int(body) for body in kind[on, ON] if body >= 0}):
-        springs = np.flatnonzero((kind[:, ON] == body) & on)
+    for body in sorted({int(body) for body in kind[on, BODY_A] if body >= 0}):
+        springs = np.flatnonzero((kind[:, BODY_A] == body) & on)
         found.append(_task_or_reason(problem, body, springs))
     return found
 
@@ -176,7 +176,9 @@ def _task_or_reason(problem: Problem, body: int, springs: np.ndarray) -> LimbTas
     """Return the task of one body with springs (k,), or why it has none."""
     kind, constants = problem.kind, problem.constants[0]
     label = problem.labels[problem.owners[springs[0]]]
-    rows = {spring: [int(k) for k in springs if kind[k, SPRING] == spring and kind[k, OTHER] < 0] for spring in HELD}
+    rows = {
+        spring: [int(k) for k in springs if kind[k, SPRING_KIND] == spring and kind[k, BODY_B] < 0] for spring in HELD
+    }
     points = [k for k in rows[POINT_SPRING] if np.array_equal(constants[k, MEASURE : MEASURE + 6], WHOLE)]
     turns, alongs, aims = rows[ORIENTATION_SPRING], rows[DIRECTION_SPRING], rows[AIM_SPRING]
     counts = (len(points), len(turns), len(alongs), len(aims))
@@ -207,7 +209,7 @@ def target_of(problem: Problem, point: int, turn: int, count: int) -> np.ndarray
     if turn < 0:
         return places
     frames = np.zeros((count, 4, 4))
-    frames[:, :3, :3] = targets[:, turn, ALONG : ALONG + 9].reshape(-1, 3, 3)
+    frames[:, :3, :3] = targets[:, turn, FRAME : FRAME + 9].reshape(-1, 3, 3)
     frames[:, :3, 3], frames[:, 3, 3] = places, 1.0
     return frames
 
@@ -232,7 +234,7 @@ def solve_limb(
         found = aim(limb, targets[:, task.aim, AT : AT + 3], axis, swivel=wish, limits=limits, base=poses)
         return found.pose, np.asarray(found.ok)
     if task.along >= 0:
-        axis, along = problem.constants[0, task.along, AXES : AXES + 3], targets[:, task.along, ALONG : ALONG + 3]
+        axis, along = problem.constants[0, task.along, AXES : AXES + 3], targets[:, task.along, FRAME : FRAME + 3]
         places = targets[:, task.point, AT : AT + 3]
         found = solve_partial(limb, places, axis, along, swivel=wish, limits=limits, base=poses)
         return found.pose, np.asarray(found.ok)
@@ -255,12 +257,12 @@ def _with_objective(
     place = targets[task.point, AT : AT + 3]
     if task.along >= 0:
         axis = problem.constants[0, task.along, AXES : AXES + 3]
-        along = targets[task.along, ALONG : ALONG + 3]
+        along = targets[task.along, FRAME : FRAME + 3]
         return partial_with_objective(task.limb, place, axis, along, objective, **options)
     if task.turn < 0:
         return solve_with_objective(task.limb, place, objective, **options)
     frame = np.eye(4)
-    frame[:3, :3], frame[:3, 3] = targets[task.turn, ALONG : ALONG + 9].reshape(3, 3), place
+    frame[:3, :3], frame[:3, 3] = targets[task.turn, FRAME : FRAME + 9].reshape(3, 3), place
     return solve_with_objective(task.limb, frame, objective, **options)
 
 

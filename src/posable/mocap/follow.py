@@ -11,7 +11,7 @@ import numpy as np
 from posable._solve import as_solver, box_of, starts_of
 from posable.control import limit_of
 from posable.engine.joints import SLIDE, TURN
-from posable.engine.layout import ALONG, KIND, SPRING
+from posable.engine.layout import FRAME, KIND, SPRING_KIND
 from posable.engine.springs import ORIENTATION_SPRING
 from posable.errors import GoalError, PosableError
 from posable.goals.base import Goal
@@ -289,16 +289,16 @@ def _turn_evenly(problem: Problem, before: np.ndarray, after: np.ndarray, part: 
     """Replace blended rotations and directions in problem.targets by ones between before and after (K, g, TARGETS)."""
     from scipy.spatial.transform import Rotation
 
-    for k, kind in enumerate(problem.kind[:, SPRING]):
+    for k, kind in enumerate(problem.kind[:, SPRING_KIND]):
         if kind == ORIENTATION_SPRING:
-            first = Rotation.from_matrix(before[:, k, ALONG : ALONG + 9].reshape(-1, 3, 3))
-            turn = (first.inv() * Rotation.from_matrix(after[:, k, ALONG : ALONG + 9].reshape(-1, 3, 3))).as_rotvec()
+            first = Rotation.from_matrix(before[:, k, FRAME : FRAME + 9].reshape(-1, 3, 3))
+            turn = (first.inv() * Rotation.from_matrix(after[:, k, FRAME : FRAME + 9].reshape(-1, 3, 3))).as_rotvec()
             mixed = first * Rotation.from_rotvec(part[:, None] * turn)
-            problem.targets[:, k, ALONG : ALONG + 9] = mixed.as_matrix().reshape(-1, 9)
+            problem.targets[:, k, FRAME : FRAME + 9] = mixed.as_matrix().reshape(-1, 9)
         else:
-            way = problem.targets[:, k, ALONG : ALONG + 3]
+            way = problem.targets[:, k, FRAME : FRAME + 3]
             length = np.linalg.norm(way, axis=1, keepdims=True)
-            unit = np.abs(np.linalg.norm(before[:, k, ALONG : ALONG + 3], axis=1) - 1.0) < 1e-6
+            unit = np.abs(np.linalg.norm(before[:, k, FRAME : FRAME + 3], axis=1) - 1.0) < 1e-6
             way[unit] /= np.maximum(length[unit], 1e-12)
 
 

@@ -17,10 +17,10 @@ from posable.engine.layout import (
     AT,
     AXIS,
     BODY,
+    BODY_A,
     KIND,
-    MOST_ITERATIONS,
+    MAX_ITERATIONS,
     OFF,
-    ON,
     PARENT,
     POINT,
     ROBUST,
@@ -79,7 +79,7 @@ def minimize_frame(figure, order, springs, lower, upper, theta, ws, fixed, scale
     """Minimise the energy of one frame from theta (n,), already evaluated, in place, with Newton steps."""
     state[layout.EVALUATIONS], state[layout.ITERATIONS] = 1.0, 0.0
     trace = ws.hessian[:0]
-    while state[layout.ITERATIONS] < params[MOST_ITERATIONS] and state[layout.ENERGY] > options[ENERGY_TOLERANCE]:
+    while state[layout.ITERATIONS] < params[MAX_ITERATIONS] and state[layout.ENERGY] > options[ENERGY_TOLERANCE]:
         state[layout.ITERATIONS] += 1.0
         before = state[layout.ENERGY]
         if not iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace):
@@ -229,8 +229,8 @@ def marker_errors(figure, kind, constants, poses, markers, work, d, errors):
     for t in range(poses.shape[0]):
         forward(figure, poses[t], ws)
         for k in range(g):
-            p, row = ws.position[kind[k, ON]], constants[0, k]
-            x, y, z = rotated(ws.rotation[kind[k, ON]], row, POINT)
+            p, row = ws.position[kind[k, BODY_A]], constants[0, k]
+            x, y, z = rotated(ws.rotation[kind[k, BODY_A]], row, POINT)
             x, y, z = ws.origin[0] + p[0] + x, ws.origin[1] + p[1] + y, ws.origin[2] + p[2] + z
             errors[t, k] = length3(x - markers[t, k, 0], y - markers[t, k, 1], z - markers[t, k, 2])
 

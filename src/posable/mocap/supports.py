@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from posable._files import read_regular
-from posable.engine.layout import LARGEST
+from posable.engine.layout import MAX_MAGNITUDE
 from posable.errors import PosableError
 from posable.mocap.foot_contacts import standing_still
 from posable.mocap.gaps import runs
@@ -64,8 +64,10 @@ def solid(vertices: Any, what: str = "objects") -> Solid:
     from scipy.spatial import ConvexHull, QhullError
 
     corners = np.asarray(vertices, dtype=float)
-    if not (np.abs(corners) <= LARGEST).all():
-        raise PosableError(f"{what}: expected vertices of magnitudes up to {LARGEST:g}, got {np.abs(corners).max():g}")
+    if not (np.abs(corners) <= MAX_MAGNITUDE).all():
+        raise PosableError(
+            f"{what}: expected vertices of magnitudes up to {MAX_MAGNITUDE:g}, got {np.abs(corners).max():g}"
+        )
     try:
         hull = ConvexHull(corners)
     except QhullError:

@@ -10,23 +10,23 @@ import numpy as np
 
 from posable.engine.collision import measure_pairs
 from posable.engine.layout import (
-    BOUND,
+    CAPSULE,
+    CAPSULE_AXIS,
+    CAPSULE_RADIUS,
     CORNERS,
-    COVER,
+    COVERING_RADIUS,
     FIELD,
     FIRST,
     FIRST_CORNER,
     FIRST_SEED,
     LAST,
-    LINE,
     NORMAL,
     ON_BODY,
     PARENT,
     RADIUS,
     SEEDS,
-    SOLID,
+    SOLID_KIND,
     SOLID_WIDTH,
-    START,
     Figure,
     work_size,
 )
@@ -107,11 +107,11 @@ def hull_distances(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Return the distances (P,) [m] of points (P, 3) from the convex hull of corners (V, 3); zero inside."""
     count = len(points)
     solid = np.zeros((count + 1, SOLID_WIDTH))
-    solid[:, ON_BODY], solid[:, CORNERS], solid[:, BOUND], solid[:, FIELD] = -1.0, 1.0, FAR, -1.0
+    solid[:, ON_BODY], solid[:, CORNERS], solid[:, CAPSULE_RADIUS], solid[:, FIELD] = -1.0, 1.0, FAR, -1.0
     solid[:, FIRST_CORNER] = len(corners) + np.arange(count + 1)
-    solid[:count, START : START + 3] = points
+    solid[:count, CAPSULE : CAPSULE + 3] = points
     solid[count, FIRST_CORNER], solid[count, CORNERS] = 0.0, len(corners)
-    solid[count, START : START + 3] = corners.mean(axis=0)
+    solid[count, CAPSULE : CAPSULE + 3] = corners.mean(axis=0)
     pair = np.stack([np.arange(count), np.full(count, count)], axis=-1).astype(np.int64)
     tables = (solid, np.concatenate([corners, points]), np.zeros((1, 4)), np.zeros((0, 4), np.int64), pair)
     body, rest = np.array([[-1, 0, 0, 0]]), np.concatenate([np.zeros(3), np.eye(3).ravel()])[None]
@@ -208,8 +208,12 @@ class SolidTables:
             normal = None if normal is None else rotation @ normal
         row[FIRST_CORNER], row[CORNERS], row[RADIUS] = self._count, len(points), radius
         middle, half, bound = bounding_capsule(points)
-        row[START : START + 3], row[LINE : LINE + 3], row[BOUND] = middle, half, bound + radius
-        row[SOLID] = GRID if shape.grid is not None else HULL if normal is None else HALF_SPACE
+        row[CAPSULE : CAPSULE + 3], row[CAPSULE_AXIS : CAPSULE_AXIS + 3], row[CAPSULE_RADIUS] = (
+            middle,
+            half,
+            bound + radius,
+        )
+        row[SOLID_KIND] = GRID if shape.grid is not None else HULL if normal is None else HALF_SPACE
         row[FIELD] = -1.0
         if normal is not None:
             row[NORMAL : NORMAL + 3] = normal
@@ -270,11 +274,11 @@ class SolidTables:
     def _seeds(self, solid: np.ndarray) -> list[np.ndarray]:
         """Return the seeds of the solids that may meet a grid, and write where they are."""
         out: list[np.ndarray] = []
-        meets = {a for a, b in self.pairs if solid[b, SOLID] == GRID}
+        meets = {a for a, b in self.pairs if solid[b, SOLID_KIND] == GRID}
         for row in sorted(meets):
             seeds, cover = spread_seeds(self.corners[row])
             solid[row, FIRST_SEED] = self._count + sum(map(len, out))
-            solid[row, SEEDS], solid[row, COVER] = len(seeds), cover
+            solid[row, SEEDS], solid[row, COVERING_RADIUS] = len(seeds), cover
             out.append(seeds)
         return out
 
@@ -358,7 +362,7 @@ def _balls(bodies: int, solid: np.ndarray, corners: Sequence[np.ndarray]) -> np.
     out = np.zeros((bodies, 4))
     out[:, 3] = -1.0
     for body in range(bodies):
-        mine = np.flatnonzero((solid[:, ON_BODY] == body) & (solid[:, SOLID] == HULL)).tolist()
+        mine = np.flatnonzero((solid[:, ON_BODY] == body) & (solid[:, SOLID_KIND] == HULL)).tolist()
         if mine:
             center = enclosing_center(np.concatenate([corners[row] for row in mine]))
             reach = [np.linalg.norm(corners[row] - center, axis=1).max() + solid[row, RADIUS] for row in mine]

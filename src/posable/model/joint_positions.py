@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from scipy.spatial.transform import Rotation
 
-from posable.engine.layout import LARGEST
+from posable.engine.layout import MAX_MAGNITUDE
 from posable.errors import PosableError
 from posable.model.body_plan import ARM, LEG, limb_of, words_of
 from posable.model.joint_values import Floats, continuous_vectors
@@ -60,8 +60,8 @@ def motion_from_positions(
             f"joint positions: expected shape (T, {len(names)}, 3) for {len(names)} names, got {places.shape}"
         )
     farthest = np.abs(places, where=np.isfinite(places), out=np.zeros_like(places)).max(initial=0.0)
-    if farthest > LARGEST:
-        raise PosableError(f"joint positions: expected numbers up to {LARGEST:g} m, got {farthest:g}")
+    if farthest > MAX_MAGNITUDE:
+        raise PosableError(f"joint positions: expected numbers up to {MAX_MAGNITUDE:g} m, got {farthest:g}")
     seen = np.asarray(np.isfinite(places).all(axis=2).any(axis=0))
     unseen = [name for k, name in enumerate(names) if not seen[k]]
     if unseen:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posable.engine.joints import forward_batch
-from posable.engine.layout import ABOVE, BODY, DEPTH, FIRST, LAST, ON, OTHER, PARENT, Figure, Order, work_size
+from posable.engine.layout import ABOVE, BODY, BODY_A, BODY_B, DEPTH, FIRST, LAST, PARENT, Figure, Order, work_size
 from posable.errors import SkeletonError
 from posable.model.joints import elimination_order, frozen_array
 from posable.model.skeleton import Skeleton
@@ -305,7 +305,7 @@ def part_of(whole: Part, bodies: Iterable[int]) -> Part:
     dof[:, ABOVE] = [new_dof[i] for i in dof[:, ABOVE].tolist()]
     dof[:, BODY] = [new_body[b] for b in dof[:, BODY].tolist()]
     kind = whole.kind.copy()
-    for column in (ON, OTHER):
+    for column in (BODY_A, BODY_B):
         kind[:, column] = [new_body[b] for b in kind[:, column].tolist()]
     order = elimination_order(dof, ())
     part = figure._replace(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
-from posable.engine.layout import LARGEST
+from posable.engine.layout import MAX_MAGNITUDE
 from posable.errors import PosableError, unknown
 from posable.model.joint_values import Floats, joint_transform, rotation_values, turns_freely
 from posable.model.skeleton import Skeleton
@@ -130,11 +130,11 @@ class Motion:
         poses = _numbers(self.poses, "Motion.poses", 2, f"(T, {self.skeleton.size})")
         if poses.shape[1] != self.skeleton.size:
             raise PosableError(f"Motion.poses: expected shape (T, {self.skeleton.size}), got {poses.shape}")
-        good = np.abs(poses) <= LARGEST  # NaN is not
+        good = np.abs(poses) <= MAX_MAGNITUDE  # NaN is not
         if not good.all():
             frame, dof = (int(k) for k in np.argwhere(~good)[0])
             raise PosableError(
-                f"Motion.poses: expected finite numbers up to {LARGEST:g}, got {poses[frame, dof]} for "
+                f"Motion.poses: expected finite numbers up to {MAX_MAGNITUDE:g}, got {poses[frame, dof]} for "
                 f"{self.skeleton.dof_names[dof]!r} in frame {frame}"
             )
         object.__setattr__(self, "poses", _read_only(poses))
@@ -318,9 +318,9 @@ class Markers:
         positions = _numbers(self.positions, "Markers.positions", 3, f"(T, {len(names)}, 3)")
         if positions.shape[1:] != (len(names), 3):
             raise PosableError(f"Markers.positions: expected shape (T, {len(names)}, 3), got {positions.shape}")
-        if (np.abs(positions) > LARGEST).any():
+        if (np.abs(positions) > MAX_MAGNITUDE).any():
             raise PosableError(
-                f"Markers.positions: expected numbers up to {LARGEST:g} m, or NaN for a gap, got larger ones"
+                f"Markers.positions: expected numbers up to {MAX_MAGNITUDE:g} m, or NaN for a gap, got larger ones"
             )
         if self.up not in (None, "y", "z"):
             raise PosableError(f"Markers.up: expected 'y', 'z' or None, got {self.up!r}")

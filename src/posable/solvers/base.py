@@ -14,7 +14,7 @@ import numpy as np
 
 from posable.engine.bounds import CONVERGED, EXHAUSTED, RUNNING, TRACE_WIDTH  # noqa: F401  (plug-ins import codes here)
 from posable.engine.jit import call_directly, run_chunks, thread_count
-from posable.engine.layout import BEST, CHUNK_ITERATIONS, EVALUATIONS, ITERATIONS, MOST_ITERATIONS, RANDOM
+from posable.engine.layout import BEST, CHUNK_ITERATIONS, EVALUATIONS, ITERATIONS, MAX_ITERATIONS, RANDOM
 from posable.errors import SolverError, unknown
 from posable.model.kinematics import Part, scratch
 from posable.model.skeleton import Skeleton, per_figure
@@ -298,7 +298,7 @@ class CompiledSolver(Solver):
 
     def _is_long(self, problem: Problem, params: np.ndarray) -> bool:
         """Return whether a problem may take long, by its iterations and the memory that each of them goes through."""
-        return params[MOST_ITERATIONS] * self.memory(problem) > INTERRUPTIBLE
+        return params[MAX_ITERATIONS] * self.memory(problem) > INTERRUPTIBLE
 
     def _first_slice(self, problem: Problem, params: np.ndarray) -> np.ndarray:
         """Return params for the first slice of a problem, long enough for most problems."""
@@ -312,7 +312,7 @@ class CompiledSolver(Solver):
         running = codes == RUNNING
         if running.any():
             now = params.copy()
-            now[MOST_ITERATIONS] = 0.0
+            now[MAX_ITERATIONS] = 0.0
             self._enter(problem, request, raw, states, now, piece, _EMPTY_TRACE, work)
             codes[running & (codes == EXHAUSTED)] = OUT_OF_TIME
 
@@ -322,13 +322,13 @@ class CompiledSolver(Solver):
         for k in range(request.starts.shape[0]):
             piece, now, clock = slice(k, k + 1), params.copy(), []
             now[CHUNK_ITERATIONS] = 1.0
-            trace = np.zeros((int(params[MOST_ITERATIONS]), TRACE_WIDTH))
+            trace = np.zeros((int(params[MAX_ITERATIONS]), TRACE_WIDTH))
             work = np.empty(self.memory(problem))
             with self._stopping(problem, now, request.deadline):
                 while raw.codes[k] == RUNNING:
                     late = request.late
                     if late:
-                        now[MOST_ITERATIONS] = 0.0
+                        now[MAX_ITERATIONS] = 0.0
                     self._enter(problem, request, raw, states, now, piece, trace, work)
                     clock.append(time.perf_counter() - begin)
                     if late and raw.codes[k] == EXHAUSTED:

@@ -12,7 +12,20 @@ from posable.engine.assemble import energy_at
 from posable.engine.bounds import recentre_all, write_trace
 from posable.engine.jit import kernel
 from posable.engine.joints import SLIDE, forward
-from posable.engine.layout import AT, ENERGY, EVALUATIONS, FIRST, KIND, LAST, MEASURE, ON, OTHER, PARENT, POINT, SPRING
+from posable.engine.layout import (
+    AT,
+    BODY_A,
+    BODY_B,
+    ENERGY,
+    EVALUATIONS,
+    FIRST,
+    KIND,
+    LAST,
+    MEASURE,
+    PARENT,
+    POINT,
+    SPRING_KIND,
+)
 from posable.engine.springs import POINT_SPRING, rotated
 from posable.errors import SolverError
 from posable.problem import Problem
@@ -36,7 +49,7 @@ WHOLE = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 @kernel
 def effector(springs, ws, k):
     """Return the position of the point of spring k, relative to the world's origin."""
-    body = springs.kind[k, ON]
+    body = springs.kind[k, BODY_A]
     x, y, z = rotated(ws.rotation[body], springs.constants[k], POINT)
     p, o = ws.position[body], ws.origin
     return o[0] + p[0] + x, o[1] + p[1] + y, o[2] + p[2] + z
@@ -62,7 +75,7 @@ def reach_inward(figure, springs, ws, wanted, votes):
         for k in range(3):
             wanted[b, k] = 0.0
     for k in range(springs.kind.shape[0]):
-        row, target, body = springs.constants[k], springs.targets[k], springs.kind[k, ON]
+        row, target, body = springs.constants[k], springs.targets[k], springs.kind[k, BODY_A]
         if row[MEASURE] == 0.0:
             continue
         length = math.sqrt(row[POINT] ** 2 + row[POINT + 1] ** 2 + row[POINT + 2] ** 2)
@@ -212,14 +225,14 @@ def guides_of(problem: Problem) -> np.ndarray:
     """Return (k, 4): for each body on the way to a goal, the joints and effectors that turn with it, nearest first."""
     body, rest = problem.skeleton.figure.body, problem.skeleton.figure.rest
     on_path = np.zeros(len(body), dtype=bool)
-    for b in problem.kind[:, ON]:
+    for b in problem.kind[:, BODY_A]:
         while b >= 0:
             on_path[b] = True
             b = body[b, PARENT]
     rows: list[tuple[float, ...]] = []
 
     def look_below(owner: int, b: int, share: float) -> None:
-        for k in np.flatnonzero(problem.kind[:, ON] == b):
+        for k in np.flatnonzero(problem.kind[:, BODY_A] == b):
             apart = share < 1.0 or np.linalg.norm(problem.constants[0, k, POINT : POINT + 3]) > CLOSE
             if apart and problem.constants[0, k, MEASURE] > 0.0:
                 rows.append((owner, -1, int(k), share))
@@ -266,7 +279,11 @@ class Fabrik(CompiledSolver):
         for k, owner in enumerate(problem.owners):
             goal = problem.goals[owner]
             measure = problem.constants[0, k, MEASURE : MEASURE + 6]
-            point = problem.kind[k, SPRING] == POINT_SPRING and problem.kind[k, ON] >= 0 and problem.kind[k, OTHER] < 0
+            point = (
+                problem.kind[k, SPRING_KIND] == POINT_SPRING
+                and problem.kind[k, BODY_A] >= 0
+                and problem.kind[k, BODY_B] < 0
+            )
             point = point and (np.array_equal(measure, WHOLE) or not measure.any())
             if not point:
                 raise SolverError(f"fabrik: {goal!r}", expected="Position goals", got=f"a {type(goal).__name__} goal")

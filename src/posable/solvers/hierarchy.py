@@ -15,7 +15,7 @@ import numpy as np
 
 from posable.engine.bounds import EXHAUSTED, STATIONARY
 from posable.engine.couplings import hold_springs
-from posable.engine.layout import AXES, AXES2, GOAL, OFF, ROBUST, SIZE, SPRING, WEIGHT
+from posable.engine.layout import AXES, AXES2, GOAL, OFF, ROBUST, SIZE, SPRING_KIND, WEIGHT
 from posable.engine.springs import MODEL_SPRING, POINT_SPRING
 from posable.goals.energy import (
     VectorEnergy,
@@ -41,7 +41,7 @@ def scale_springs(problem: Any, chosen: np.ndarray, factor: float) -> None:
     for k in np.flatnonzero(chosen):
         data[:, k, WEIGHT : WEIGHT + 6] *= factor
         data[:, k, ROBUST] = np.where(data[:, k, ROBUST] > 0.0, data[:, k, ROBUST] * factor, data[:, k, ROBUST])
-        if problem.kind[k, SPRING] in (POINT_SPRING, MODEL_SPRING):
+        if problem.kind[k, SPRING_KIND] in (POINT_SPRING, MODEL_SPRING):
             data[:, k, AXES : AXES + 9] *= np.sqrt(factor)  # the square root of the weight, if it is stored
 
 

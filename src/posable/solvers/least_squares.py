@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posable.engine.jit import kernel
-from posable.engine.layout import DAMPING, SPRING
+from posable.engine.layout import DAMPING, SPRING_KIND
 from posable.engine.linalg import (
     cholesky,
     cholesky_solve,
@@ -361,7 +361,7 @@ def sum_over_effectors(springs, u, column, m):
     total = 0.0
     row = 0
     for k in range(springs.kind.shape[0]):
-        rows = rows_of(springs.kind[k, SPRING], 1)
+        rows = rows_of(springs.kind[k, SPRING_KIND], 1)
         square = 0.0
         for j in range(row, row + rows):
             square += u[j, column] * u[j, column]

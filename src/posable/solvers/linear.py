@@ -19,13 +19,13 @@ from posable.engine.jit import kernel, with_names
 from posable.engine.layout import (
     AT,
     AXES,
+    BODY_A,
+    BODY_B,
     DAMPING,
     ENERGY,
     EVALUATIONS,
-    ON,
-    OTHER,
     ROBUST,
-    SPRING,
+    SPRING_KIND,
     take_matrix,
     take_vector,
 )
@@ -141,7 +141,7 @@ def write_wanted_change(springs, params, lin):
     """Write V = -K r, clamped to a distance of `clamp` per goal (clamped targets, Buss)."""
     row = 0
     for k in range(springs.kind.shape[0]):
-        kind = springs.kind[k, SPRING]
+        kind = springs.kind[k, SPRING_KIND]
         rows = rows_of(kind, 1)
         square = 0.0
         for j in range(row, row + rows):
@@ -162,9 +162,9 @@ def pull_goals(figure, springs, ws, lin):
     """Use the goal instead of the effector in the columns of plain position goals: Parent's alternative Jacobian."""
     row = 0
     for k in range(springs.kind.shape[0]):
-        kind, body = springs.kind[k, SPRING], springs.kind[k, ON]
+        kind, body = springs.kind[k, SPRING_KIND], springs.kind[k, BODY_A]
         spring, at = springs.constants[k], springs.targets[k]
-        plain = body >= 0 and spring[ROBUST] == 0.0 and springs.kind[k, OTHER] < 0 and spring[AXES] == 0.0
+        plain = body >= 0 and spring[ROBUST] == 0.0 and springs.kind[k, BODY_B] < 0 and spring[AXES] == 0.0
         if kind == POINT_SPRING and plain:
             vector_columns(
                 figure, ws, body, at[AT] - ws.origin[0], at[AT + 1] - ws.origin[1], at[AT + 2] - ws.origin[2],

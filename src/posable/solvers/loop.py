@@ -36,8 +36,8 @@ from posable.engine.layout import (
     FRESH,
     GOING,
     ITERATIONS,
-    MOST_ITERATIONS,
-    MOST_RESTARTS,
+    MAX_ITERATIONS,
+    MAX_RESTARTS,
     OWN_PARAMS,
     OWN_STATE,
     PHASE,
@@ -110,7 +110,7 @@ def before_step(figure, springs, tolerances, theta, ws, state, params, left):
     """Return GO_ON if a step is due, and count it; otherwise RUNNING (chunk done), CONVERGED or EXHAUSTED."""
     if params[SOFT] == 0.0 and all_reached(ws.error, tolerances):
         return CONVERGED
-    if state[ITERATIONS] >= params[MOST_ITERATIONS]:
+    if state[ITERATIONS] >= params[MAX_ITERATIONS]:
         if params[KEEP_BEST] != 0.0:
             restore_best(figure, springs, theta, ws, state)
         return EXHAUSTED
@@ -132,7 +132,7 @@ def after_step(figure, springs, tolerances, lower, upper, theta, start, ws, stat
     else:
         state[SLOW] += 1.0
     numeric = state[ENERGY] < np.inf
-    elsewhere = state[RESTARTS] < params[MOST_RESTARTS]
+    elsewhere = state[RESTARTS] < params[MAX_RESTARTS]
     if numeric and moved and not (elsewhere and state[SLOW] >= SLOW_STEPS):
         return GO_ON
     if params[SOFT] != 0.0 and numeric and all_reached(ws.error, tolerances):

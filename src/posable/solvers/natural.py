@@ -17,7 +17,7 @@ from posable.engine.bounds import CONVERGED, STATIONARY
 from posable.engine.jit import call_directly, run_chunks
 from posable.engine.joints import SLIDE
 from posable.engine.layout import BODY as DOF_BODY
-from posable.engine.layout import GOAL, KIND, ON, OTHER, PARENT
+from posable.engine.layout import BODY_A, BODY_B, GOAL, KIND, PARENT
 from posable.engine.natural import (
     BASE,
     BODY,
@@ -443,7 +443,7 @@ def with_idle(problem: Problem, prior: Prior) -> Prior:
 
     counts = np.isfinite(problem.tolerances) & ~np.isin(problem.kind[:, GOAL], list(problem.off))
     parents, held = problem.figure.body[:, PARENT], set()
-    for body in problem.kind[counts][:, [ON, OTHER]].ravel().tolist():
+    for body in problem.kind[counts][:, [BODY_A, BODY_B]].ravel().tolist():
         while body >= 0 and body not in held:
             held.add(body)
             body = int(parents[body])
@@ -465,7 +465,7 @@ def _new_lowest(problem: Problem, weight: float) -> tuple[Part, Comfort, Prior, 
     prior = with_idle(problem, prior)
     if problem.coupled or np.count_nonzero(problem.pull):
         return problem.whole, comfort, prior, comfort.stiffness.sum()
-    bodies = {*problem.kind[:, ON].tolist(), *prior.feature[:, [BASE, BODY]].ravel().tolist()}
+    bodies = {*problem.kind[:, BODY_A].tolist(), *prior.feature[:, [BASE, BODY]].ravel().tolist()}
     body_of = problem.figure.dof[:, DOF_BODY]
     while True:
         part = part_of(problem.whole, bodies)

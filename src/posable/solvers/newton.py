@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posable.engine.newton import ALWAYS, NEVER, STATE_WIDTH, VERDICT, WHERE_IT_PAYS, newton_batch, newton_params
+from posable.engine.newton import ALWAYS, AUTO, NEVER, STATE_WIDTH, VERDICT, newton_batch, newton_params
 from posable.model.kinematics import Part
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, register, strength_of
@@ -71,4 +71,4 @@ class Newton(CompiledSolver):
         return np.concatenate([params, [] if (strength == 1.0).all() else strength**-2.0])
 
 
-EXACT_NAMES = {"never": NEVER, "auto": WHERE_IT_PAYS, "always": ALWAYS}
+EXACT_NAMES = {"never": NEVER, "auto": AUTO, "always": ALWAYS}

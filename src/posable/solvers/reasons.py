@@ -13,7 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from posable.engine.joints import SLIDE
-from posable.engine.layout import AT, FIRST, KIND, LAST, MEASURE, OFF, ON, OTHER, PARENT, POINT, ROBUST, SPRING, WEIGHT
+from posable.engine.layout import (
+    AT,
+    BODY_A,
+    BODY_B,
+    FIRST,
+    KIND,
+    LAST,
+    MEASURE,
+    OFF,
+    PARENT,
+    POINT,
+    ROBUST,
+    SPRING_KIND,
+    WEIGHT,
+)
 from posable.engine.springs import POINT_SPRING
 from posable.model.kinematics import forward
 from posable.problem import Problem
@@ -35,7 +49,7 @@ def reach_bound(
 ) -> tuple[np.ndarray, float]:
     """Return centre (3,) [m] and radius [m] of a ball that contains every reachable position of the spring's point."""
     figure = problem.skeleton.figure
-    body = int(problem.kind[spring, ON])
+    body = int(problem.kind[spring, BODY_A])
     local = problem.packed(member).constants[spring, POINT : POINT + 3]
     radius = float(np.linalg.norm(local))
     centre = np.zeros(3)
@@ -78,12 +92,12 @@ def proof_of_distance(problem: Problem, options: SolveOptions, member: int) -> s
 
 def too_far(problem: Problem, options: SolveOptions, member: int, k: int) -> str | None:
     """Return a sentence that proves the target of spring k out of reach, or None if there is no such proof."""
-    if problem.kind[k, SPRING] != POINT_SPRING or not np.isfinite(problem.tolerances[k]):
+    if problem.kind[k, SPRING_KIND] != POINT_SPRING or not np.isfinite(problem.tolerances[k]):
         return None
-    if problem.kind[k, ON] < 0:
+    if problem.kind[k, BODY_A] < 0:
         return None  # on the center of mass
     packed = problem.packed(member)
-    if problem.kind[k, OTHER] >= 0 or not np.array_equal(packed.constants[k, MEASURE : MEASURE + 6], WHOLE):
+    if problem.kind[k, BODY_B] >= 0 or not np.array_equal(packed.constants[k, MEASURE : MEASURE + 6], WHOLE):
         return None  # a moving target, or one with a partial weight
     centre, radius = reach_bound(problem, k, options.lower, options.upper, member)
     distance = float(np.linalg.norm(packed.targets[k, AT : AT + 3] - centre))
@@ -224,11 +238,11 @@ class Diagnosis:
         """Return the reason that the limb of spring k is too short, from the highest joint for which it is."""
         problem, figure = self.problem, self.problem.skeleton.figure
         row = problem.constants[0, k]
-        if problem.kind[k, SPRING] != POINT_SPRING or problem.kind[k, ON] < 0 or problem.kind[k, OTHER] >= 0:
+        if problem.kind[k, SPRING_KIND] != POINT_SPRING or problem.kind[k, BODY_A] < 0 or problem.kind[k, BODY_B] >= 0:
             return None
         if not np.array_equal(row[MEASURE : MEASURE + 6], WHOLE):
             return None
-        target, body = problem.targets[0, k, AT : AT + 3], int(problem.kind[k, ON])
+        target, body = problem.targets[0, k, AT : AT + 3], int(problem.kind[k, BODY_A])
         length, found, bodies = float(np.linalg.norm(row[POINT : POINT + 3])), None, 0
         while body >= 0:
             joint = self.joint(body)
