@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import posable as ps
 from posable.errors import SolverError
 from posable.goals import Aim, Distance, HalfSpace, Plane, Pose, Position, Posture
 from posable.problem import Problem
@@ -66,6 +67,23 @@ def test_a_trace_changes_nothing(lab, solver):
     assert len(traced.trace["energy"]) == traced.iterations
     assert (np.diff(traced.trace["seconds"]) >= 0.0).all()
     assert np.isfinite(np.array(list(traced.trace.values()))).all()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_trace_with_endless_iterations_takes_no_memory(lab, solver):
+    skeleton, goals = lab.reachable("limb", 1, seed=5)
+    goals = [goal.moved(goal.target[0]) for goal in goals]
+    traced = lab.solve(skeleton, goals, solver=solver, max_iterations=10**12, time_limit=1.0, record=True)
+    assert len(traced.trace["energy"]) == traced.iterations
+    assert np.isfinite(np.array(list(traced.trace.values()))).all()
+
+
+def test_a_long_trace_is_whole():
+    arm = ps.figures.planar_arm([1.0, 1.0])
+    options = {"solver": ps.solvers.get("transpose")(step=1e-6), "max_iterations": 3000, "record": True}
+    trace = ps.solve(arm, ps.goals.Position("tip", (0.5, 1.0, 0.0)), **options).trace
+    assert {len(column) for column in trace.values()} == {3000}
+    assert (np.diff(trace["energy"]) < 0.0).all()
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

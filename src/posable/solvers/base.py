@@ -322,13 +322,15 @@ class CompiledSolver(Solver):
         for k in range(request.starts.shape[0]):
             piece, now, clock = slice(k, k + 1), params.copy(), []
             now[CHUNK_ITERATIONS] = 1.0
-            trace = np.zeros((int(params[MAX_ITERATIONS]), TRACE_WIDTH))
+            trace = np.zeros((min(int(params[MAX_ITERATIONS]), TRACE_ROWS), TRACE_WIDTH))
             work = np.empty(self.memory(problem))
             with self._stopping(problem, now, request.deadline):
                 while raw.codes[k] == RUNNING:
                     late = request.late
                     if late:
                         now[MAX_ITERATIONS] = 0.0
+                    if states[k, ITERATIONS] >= len(trace):
+                        trace = np.concatenate((trace, np.zeros_like(trace)))
                     self._enter(problem, request, raw, states, now, piece, trace, work)
                     clock.append(time.perf_counter() - begin)
                     if late and raw.codes[k] == EXHAUSTED:
@@ -368,6 +370,7 @@ class CompiledSolver(Solver):
 
 
 _EMPTY_TRACE = np.zeros((0, TRACE_WIDTH))
+TRACE_ROWS = 1024  # of a new trace; it is doubled as needed, because most solves end long before max_iterations
 TRACE_NAMES = ("energy", "gradient", "step", "damping", "active", "evaluations", "slope", "before")
 
 
