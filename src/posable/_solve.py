@@ -86,12 +86,21 @@ def solve(
         from posable.goals.device_array import checked_device_array
 
         device_start = checked_device_array(start, (skeleton.size,), "start")
-    starts, shape = starts_of(problem, None if device_start is not None else start, spread=device == "cpu")
+    least_change = device == "cpu" and uses_natural(natural, problem, method)
+    alone = device == "cpu" and not (least_change or record or problem.batch_shape)
+    arm = alone and closed_form(problem, method)
+    lower, upper, frozen = limits_of(skeleton, bool(limits))
+    starts = unchecked_start(start, skeleton) if arm and frozen is None else None
+    groups: list[np.ndarray] = []
+    shape: tuple[int, ...] = ()
+    if starts is None:
+        starts, shape = starts_of(problem, None if device_start is not None else start, spread=device == "cpu")
+        groups = frozen_groups(skeleton, starts, limits) if device == "cpu" else []
+        lower, upper = (lower, upper) if groups else box_of(skeleton, starts, limits)
+        starts, arm = projected(skeleton, starts, lower, upper), False
     auto = restarts == "auto"
-    groups = frozen_groups(skeleton, starts, limits) if device == "cpu" else []
-    lower, upper = limits_of(skeleton, bool(limits))[:2] if groups else box_of(skeleton, starts, limits)
     options = SolveOptions(
-        projected(skeleton, starts, lower, upper), lower, upper, nonneg_int(max_iterations, "max_iterations"),
+        starts, lower, upper, nonneg_int(max_iterations, "max_iterations"),
         0 if auto else nonneg_int(restarts, "restarts") or 0, as_int(seed, "seed"), time_limit, bool(record),
         positive_int(threads, "threads"), deadline,
     )  # fmt: skip
@@ -104,8 +113,11 @@ def solve(
         if there is not None:
             return Result(*there[:2], options, method.name, solving_time() - begin, there[2])
         options = options._replace(starts=np.broadcast_to(options.starts, (math.prod(shape), skeleton.size)).copy())
-    near = options.starts if device == "cpu" and uses_natural(natural, problem, method) else None
-    answered, raw, chosen = answer_of(problem, method, options, near, groups, limits, shape)
+    near = options.starts if least_change else None
+    if arm:
+        answered, raw, chosen = problem, solved_in_closed_form(arm, problem, method, options), None
+    else:
+        answered, raw, chosen = answer_of(problem, method, options, near, groups, limits, shape)
     result = Result(answered, raw, options, method.name, solving_time() - begin, shape, chosen)
     return with_random_starts(result, problem, method, near, limits, begin) if auto and 0 not in shape else result
 
@@ -170,11 +182,26 @@ def solved_by_level(
 
 def closed_form(problem: Problem, method: Solver) -> Any:
     """Return the closed form of a problem that is one Pose of a six-axis arm, for the default solver; else False."""
-    if type(method) is not Newton or problem.off or len(problem.springs) != 2 or problem.skeleton.size < 6:
+    if type(method) is not Newton or problem.off or len(problem.springs) != 2:
+        return False
+    return problem.once("arm", lambda: _arm_of(problem))
+
+
+def _arm_of(problem: Problem) -> Any:
+    if problem.skeleton.size < 6:
         return False
     from posable.limb.six_axis_arm import arm_of
 
-    return problem.once("arm", lambda: arm_of(problem) or False)
+    return arm_of(problem) or False
+
+
+def unchecked_start(start: Any, skeleton: Skeleton) -> np.ndarray | None:
+    """Return a copy (1, n) of a start for a closed form, which checks its numbers; None if it needs other checks."""
+    if start is None:
+        start = skeleton.rest
+    if type(start) is not np.ndarray or start.dtype is not FLOAT or start.shape != (skeleton.size,):
+        return None
+    return np.array(start, ndmin=2)
 
 
 def run_method(problem: Problem, method: Solver, options: SolveOptions) -> RawResult:
@@ -413,7 +440,7 @@ def positive_int(value: Any, what: str) -> int | None:
 
 def as_int(value: Any, what: str) -> int:
     """Return an integer."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, (int, np.integer))):
         raise SolverError(what, expected="an integer", got=repr(value))
     return int(value)
 
@@ -547,13 +574,12 @@ class Session:
         begin = solving_time()
         if targets is not None:
             self._move_all(targets)
-        lower, upper = self._options[:2]
         if start is None:
             first = self.pose.reshape(1, -1)
-        elif self._closed_form and type(start) is np.ndarray and start.shape == lower.shape and start.dtype == FLOAT:
-            first = start.reshape(1, -1).copy()  # which the closed form checks
         else:
-            first = projected(self.problem.skeleton, starts_of(self.problem, start)[0], lower, upper)
+            first = unchecked_start(start, self.problem.skeleton) if self._closed_form else None
+            if first is None:
+                first = projected(self.problem.skeleton, starts_of(self.problem, start)[0], *self._options[:2])
         options = SolveOptions(first, *self._options)
         self._answered = True
         near = self._reference if self._natural else None

@@ -101,20 +101,20 @@ class Problem:
     def __init__(self, skeleton: Skeleton, goals: Goal | Iterable[Goal], *, on_gpu: bool = False):
         if not isinstance(skeleton, Skeleton):
             raise SkeletonError(f"expected a Skeleton, such as posable.figures.human(), got {skeleton!r}")
-        if isinstance(goals, str) or not isinstance(goals, (Goal, Iterable)):
+        if type(goals) is not list and (isinstance(goals, str) or not isinstance(goals, (Goal, Iterable))):
             raise GoalError("goals", expected="a goal, or several", got=repr(goals))
         self.skeleton = skeleton
         self._goals: tuple[Goal, ...] = (goals,) if isinstance(goals, Goal) else tuple(goals)
-        self._targets: np.ndarray | None = None
-        self._moved: dict[int, np.ndarray] = {}  # targets written since the goals were last rebuilt
         key = constants_key(skeleton, self._goals)
-        template = _TEMPLATES.get(key) if key is not None else None
+        template = _TEMPLATES.get(key)
         if key is not None and template is None and any(goal.target_batch for goal in self._goals):
             template = self._template_of_first(key, on_gpu)
         if template is not None:
-            self.__dict__.update(template)
+            self.__dict__ = template | {"_goals": self._goals, "_moved": {}}
             self._pack_targets(on_gpu)
             return
+        self._targets: np.ndarray | None = None
+        self._moved: dict[int, np.ndarray] = {}  # targets written since the goals were last rebuilt
         if skeleton.couplings or skeleton.loops:
             from posable.goals.relative import mimic_goals
 
@@ -182,21 +182,20 @@ class Problem:
 
     def _pack_targets(self, on_gpu: bool) -> None:
         """Pack the goals' numeric targets into those of a template."""
-        goals = self._goals
-        shapes = []
-        for goal in goals:
+        template, shapes = self._targets, []
+        for goal in self._goals:
             if goal.device_array is not None and not on_gpu:
                 raise goal.on_a_gpu()
-            if goal.target_batch:
+            if goal.target.ndim > len(goal.target_shape):
                 shapes.append(goal.target_batch)
-        shape = self.batch_shape = common_shape(shapes)
+        self.batch_shape = common_shape(shapes) if shapes else ()
         self.constants = self.constants.copy()  # callers may write into them
-        if not shape:
-            self.targets = targets = self.targets.copy()
-            for row, goal in zip(self.first_rows, goals, strict=True):
-                take_targets(goal.target.reshape(1, -1), targets, row)
+        if shapes:
+            self._template_targets, self._targets = template, None
             return
-        self._template_targets, self._targets = self.targets, None
+        self._targets = targets = template.copy()
+        for row, goal in zip(self.first_rows, self._goals, strict=True):
+            take_targets(goal.target.reshape(1, -1), targets, row)
 
     def target_values(self) -> list[np.ndarray]:
         """Return the numeric targets (t, k) of each goal of a batch."""

@@ -263,6 +263,15 @@ def test_tendons_of_a_file_that_are_not_used_are_named(path, expected):
     assert f"tendons not used ({expected})" in "\n".join(ps.load(path).notes)
 
 
+def test_a_site_named_like_a_joint_gets_another_name_and_a_note_says_so():
+    text = """<mujoco><worldbody><body name="shin"><joint name="knee" axis="0 1 0"/><geom size="0.1"/>
+        <site name="knee" pos="0 0 0.2"/><site name="toe" pos="0 0 -0.4"/></body></worldbody></mujoco>"""
+    file = ps.load(text, format="mjcf")
+    assert "sites that share a name with a body or joint (1) have another here: 'knee.site'" in "\n".join(file.notes)
+    placed = ps.forward(file.skeleton, file.skeleton.rest)
+    assert np.allclose(placed.position("knee.site"), (0, 0, 0.2)) and np.allclose(placed.position("toe"), (0, 0, -0.4))
+
+
 def test_tendons_that_are_not_used_are_named():
     notes = "\n".join(ps.load(TENDONS, format="mjcf").notes)
     assert "tendons not used (1), their joints move independently: spare" in notes

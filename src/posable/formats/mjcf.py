@@ -341,13 +341,19 @@ def _sites(source: Source, model: Any, tree: _JointTree) -> tuple[list[Site], li
         listed = ", ".join(map(repr, shared[:3]))
         source.note(f"{len(shared)} bodies and joints share a name; a goal on it means the body: {listed}")
     own_names: dict[int, str] = {}
+    renamed = []
     for s in range(model.nsite):
-        name = model.site(s).name or f"site_{s}"
+        name = own = model.site(s).name or f"site_{s}"
         while name in sites or name in joint_names or name == WORLD:
             name += ".site"
+        if name != own:
+            renamed.append(name)
         own_names[s] = name
         place = tree.places[int(model.site_bodyid[s])]
         sites[name] = Site(name, place.joint, *place.inside(model.site_pos[s], model.site_quat[s]))
+    if renamed:
+        listed = ", ".join(map(repr, renamed[:3]))
+        source.note(f"sites that share a name with a body or joint ({len(renamed)}) have another here: {listed}")
     loops = []
     for e in range(model.neq):
         if model.eq_type[e] not in (_CONNECT, _WELD) or not model.eq_active0[e]:

@@ -81,15 +81,16 @@ class Goal:
     weight: Any
 
     def __init__(self, label: str | None, tolerance: Any, priority: int, robust: float | None):
+        given = self.__dict__
         for what in ("body", "other", "follower", "leader"):
-            name = getattr(self, what, "")
-            if not isinstance(name, str):
-                raise GoalError(f"{type(self).__name__}: {what}", expected="the name of a body", got=repr(name)[:60])
+            if not isinstance(given.get(what, ""), str):
+                got = repr(given[what])[:60]
+                raise GoalError(f"{type(self).__name__}: {what}", expected="the name of a body", got=got)
         if label is not None and not isinstance(label, str):
             raise GoalError(f"{type(self).__name__}: label", expected="a text", got=repr(label)[:60])
         self.label = label or self.default_label()
         self.tolerance = tolerance
-        if not isinstance(priority, (int, np.integer)):
+        if type(priority) is not int and not isinstance(priority, (int, np.integer)):
             raise GoalError(f"{self}: priority", expected="an integer", got=repr(priority))
         self.priority = int(priority)
         if robust is not None:
@@ -129,7 +130,7 @@ class Goal:
         key = self.__dict__.get("_constants_key")
         if key is None:
             weights = self.weight if isinstance(self.weight, tuple) else (self.weight,)
-            numbers = tuple(None if one is None else one.tobytes() for one in (*weights, *more))
+            numbers = tuple([None if one is None else one.tobytes() for one in (*weights, *more)])
             key = (type(self), self.body, self.label, self.priority, self.robust, self.tolerance, numbers)
             self.__dict__["_constants_key"] = key
         return key
@@ -226,7 +227,8 @@ def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray
         out = numbers(value, shape, what)  # raises with the reason
     if out.shape == shape:  # one target: floats are quicker than arrays of 3 to 16 numbers
         flat = out.ravel().tolist()
-        if all(-MAX_MAGNITUDE <= x <= MAX_MAGNITUDE for x in flat) and (shape == (3,) or _is_rotation(flat, shape[1])):
+        small = math.hypot(*flat) <= MAX_MAGNITUDE or max_abs(out) <= MAX_MAGNITUDE  # NaN is neither
+        if small and (shape == (3,) or _is_rotation(flat, shape[1])):
             return out
     elif (
         out.ndim > len(shape)
@@ -262,7 +264,10 @@ _NO_TARGETS = np.zeros((0, 1, TARGETS))
 
 def _is_rotation(flat: list[float], width: int) -> bool:
     """Return whether the leading 3x3 block of a matrix, given by rows of a width, is a rotation."""
-    (a, b, c), (d, e, f), (g, h, i) = flat[:3], flat[width : width + 3], flat[2 * width : 2 * width + 3]
+    if width == 4:
+        a, b, c, _, d, e, f, _, g, h, i = flat[:11]
+    else:
+        a, b, c, d, e, f, g, h, i = flat
     small = 1e-6
     return (
         abs(a * a + b * b + c * c - 1.0) < small

@@ -226,6 +226,7 @@ def orientation_spring(
 
 # --- Position and orientation ---
 
+POSE_TOLERANCES = (POSITION_TOLERANCE, ANGLE_TOLERANCE)  # [m], [rad]
 TURNING = 0.2  # [m^2/rad^2] default weight of the rotation, against 1 for the position: about an arm's length squared
 
 
@@ -240,6 +241,8 @@ def pose_tolerances(tolerance: Any, angle: float | None, what: str) -> tuple[flo
     Raises:
         GoalError: It is neither, or negative.
     """
+    if tolerance is POSE_TOLERANCES:
+        return POSE_TOLERANCES
     if np.isscalar(tolerance):
         tolerance = (tolerance, tolerance if angle is None else angle)
     if not (isinstance(tolerance, (tuple, list)) and len(tolerance) == 2):
@@ -314,7 +317,7 @@ class Pose(Goal):
         target: Any,
         *,
         weight: Any = 1.0,
-        tolerance: Any = (POSITION_TOLERANCE, ANGLE_TOLERANCE),
+        tolerance: Any = POSE_TOLERANCES,
         point: Any = None,
         label: str | None = None,
         priority: int = 0,
@@ -379,7 +382,9 @@ def as_transforms(target: Any, what: str) -> np.ndarray:
     Raises:
         GoalError: It is not a transform.
     """
-    if hasattr(target, "as_matrix"):
+    if type(target) is np.ndarray:
+        pass
+    elif hasattr(target, "as_matrix"):
         target = target.as_matrix()
     elif hasattr(target, "homogeneous"):
         target = target.homogeneous

@@ -128,7 +128,7 @@ class SixAxisArm:
             The result, without iterations, and the rows that have no pose within the limits; None if all have one.
         """
         t = len(options.starts)
-        poses, errors, good = np.empty((t, self.size)), np.empty((t, 2)), np.empty(t, dtype=np.int64)
+        poses, errors, good = np.empty((t, self.size)), np.empty((t, 2)), np.empty(t, np.int64)
         codes, iterations, evaluations = _ONE_ROW if t == 1 else (np.full(t, CONVERGED), np.zeros(t), np.zeros(t))
         raw = RawResult(poses, codes, errors, iterations, evaluations, None, good)
         if t > SMALL:
