@@ -35,7 +35,7 @@ from posable.engine.layout import (
 )
 from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPRING, PIXEL_SPRING
 from posable.errors import GoalError, SkeletonError, UnknownName
-from posable.goals.base import CHUNK, Goal, Spring, UnknownInGoal, unique_names
+from posable.goals.base import CHUNK, Goal, Spring, UnknownInGoal, has_last_row, unique_names
 from posable.model.kinematics import (
     Part,
     as_poses,
@@ -502,7 +502,8 @@ class Problem:
                 value = np.array(value, dtype=float)
             except (TypeError, ValueError):
                 value = _NO_TARGET  # `moved` raises with the reason
-            if value.shape == shape and take_targets(value.reshape(1, -1), targets, self.first_rows[goal]) < 0:
+            good = value.shape == shape and (shape != (4, 4) or has_last_row(value))
+            if good and take_targets(value.reshape(1, -1), targets, self.first_rows[goal]) < 0:
                 self._moved[goal] = value
                 return
         self.move(goal, self.goals[goal].moved(target))

@@ -153,6 +153,9 @@ def test_texts_and_floating_roots(urdf):
     assert isinstance(skeleton.joint("base").motion, Free)
     assert skeleton.size == load(urdf(ROBOT)).skeleton.size + 6
     assert load(ROBOT, format="urdf", floating=True, up="y").skeleton.up == "y"
+    assert load(ROBOT.encode(), format="urdf").skeleton == load(ROBOT, format="urdf").skeleton
+    with pytest.raises(PosableError, match=r"a path or an XML text in UTF-8, got b'\\x89PNG"):
+        load(b"\x89PNG\r\n", format="urdf")
     with pytest.raises(PosableError, match="expected format='urdf'"):
         load(ROBOT)
     with pytest.raises(PosableError, match="unknown format 'urfd'"):

@@ -8,6 +8,8 @@ from posable.errors import GoalError
 
 g = ps.goals
 HAND = "hand.R"
+MOVED = np.eye(4)
+MOVED[:3, 3] = 1, 2, 3
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,9 @@ HAND = "hand.R"
         (lambda: g.Position(HAND, (1, 2, 3), robust=0.0), ["robust", "positive"]),
         (lambda: g.Position(HAND, (1, 2, 3), priority=0.5), ["priority", "an integer"]),
         (lambda: g.Orientation(HAND, np.eye(3) * 2), ["rotation"]),
+        (lambda: g.Orientation(HAND, np.diag([1.0, 1.0, -1.0])), ["rotation", "right-handed", "mirrored"]),
+        (lambda: g.Pose(HAND, MOVED.T), ["target", "last row", "transpose", "[1.0, 2.0, 3.0, 1.0]"]),
+        (lambda: g.Pose(HAND, np.stack([np.eye(4), MOVED.T])), ["last row", "[1.0, 2.0, 3.0, 1.0]"]),
         (lambda: g.Aim(HAND, axis=(0, 0, 2), at=(1, 2, 3)), ["axis", "length 1", "2"]),
         (lambda: g.Aim(HAND, axis=(0, 0, 0), at=(1, 2, 3)), ["axis", "length 1", "0"]),
         (lambda: g.Aim(HAND, axis="w", at=(1, 2, 3)), ["axis", "'w'"]),
@@ -52,6 +57,12 @@ def test_a_wrong_goal_says_expected_and_got(make, words):
         make()
     for word in words:
         assert word in str(caught.value)
+
+
+def test_a_session_refuses_a_transposed_target():
+    session = ps.Session(ps.figures.human(), g.Pose(HAND, MOVED))
+    with pytest.raises(GoalError, match="last row"):
+        session.move(HAND, MOVED.T)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def with_suffix(suffix: str) -> list[Format]:
 
 
 def load(
-    path: str | PathLike[str],
+    path: str | bytes | PathLike[str],
     *,
     skeleton: Skeleton | str | PathLike[str] | None = None,
     up: str | None = None,
@@ -78,7 +78,7 @@ def load(
     fps: float | None = None,
     format: str | None = None,
     floating: bool = False,
-    srdf: str | PathLike[str] | None = None,
+    srdf: str | bytes | PathLike[str] | None = None,
     names: Sequence[str] | str | None = None,
 ) -> Scene:
     """Return the contents of a file, in metres and radians.
@@ -115,8 +115,13 @@ def load(
     return scene_with_up(scene, up)
 
 
-def text_or_file(path: str | PathLike[str], format: str | None) -> Source:
+def text_or_file(path: str | bytes | PathLike[str], format: str | None) -> Source:
     """Return the source of a file, or of a text given instead of one."""
+    if isinstance(path, bytes):  # a text as it is read from a file
+        try:
+            path = path.decode("utf-8")
+        except UnicodeDecodeError:
+            raise PosableError(f"load: expected a path or an XML text in UTF-8, got {path[:20]!r}") from None
     if isinstance(path, str) and path.lstrip("\ufeff \t\r\n").startswith("<"):
         if format is None:
             raise PosableError("load: expected format='urdf' or 'mjcf' with a text, got format=None")

@@ -228,20 +228,39 @@ def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray
     if out.shape == shape:  # one target: floats are quicker than arrays of 3 to 16 numbers
         flat = out.ravel().tolist()
         small = math.hypot(*flat) <= MAX_MAGNITUDE or max_abs(out) <= MAX_MAGNITUDE  # NaN is neither
-        if small and (shape == (3,) or _is_rotation(flat, shape[1])):
+        if small and (shape == (3,) or (_is_rotation(flat, shape[1]) and has_last_row(out))):
             return out
     elif (
         out.ndim > len(shape)
         and out.shape[out.ndim - len(shape) :] == shape
         and (first_invalid(out.reshape(-1, math.prod(shape))) < 0)
+        and has_last_row(out)
     ):
         return out
     numbers(out, shape, what)
     if shape != (3,):
         turn = out[..., :3, :3]
         gap = np.abs(np.swapaxes(turn, -1, -2) @ turn - np.eye(3)).max(initial=0.0)
-        raise GoalError(what, expected="a rotation (orthonormal, right-handed)", got=f"a matrix off by {gap:.2g}")
+        got = f"a matrix off by {gap:.2g}" if gap > ROUNDED else "a mirrored one"
+        if gap <= ROUNDED and not has_last_row(out):
+            row = out.reshape(-1, 4, 4)[np.argmax(np.abs(out.reshape(-1, 4, 4)[:, 3] - LAST_ROW).max(axis=1)), 3]
+            raise GoalError(what, expected="(0, 0, 0, 1) as the last row; transpose it?", got=f"{row.tolist()}")
+        raise GoalError(what, expected="a rotation (orthonormal, right-handed)", got=got)
     return out
+
+
+ROUNDED = 1e-6  # error of numbers of a rotation or transform, as in files and in single precision
+LAST_ROW = (0.0, 0.0, 0.0, 1.0)
+
+
+def has_last_row(transforms: np.ndarray) -> bool:
+    """Return whether transforms (..., 4, 4) end in the row 0 0 0 1; True for rotations (..., 3, 3)."""
+    if transforms.shape[-1] != 4:
+        return True
+    if transforms.ndim == 2:
+        a, b, c, d = transforms[3].tolist()
+        return abs(a) + abs(b) + abs(c) + abs(d - 1.0) < ROUNDED
+    return bool((np.abs(transforms[..., 3, :] - LAST_ROW) < ROUNDED).all())
 
 
 def first_invalid(values: np.ndarray) -> int:
@@ -268,14 +287,13 @@ def _is_rotation(flat: list[float], width: int) -> bool:
         a, b, c, _, d, e, f, _, g, h, i = flat[:11]
     else:
         a, b, c, d, e, f, g, h, i = flat
-    small = 1e-6
     return (
-        abs(a * a + b * b + c * c - 1.0) < small
-        and abs(d * d + e * e + f * f - 1.0) < small
-        and abs(a * d + b * e + c * f) < small
-        and abs(b * f - c * e - g) < small
-        and abs(c * d - a * f - h) < small
-        and abs(a * e - b * d - i) < small
+        abs(a * a + b * b + c * c - 1.0) < ROUNDED
+        and abs(d * d + e * e + f * f - 1.0) < ROUNDED
+        and abs(a * d + b * e + c * f) < ROUNDED
+        and abs(b * f - c * e - g) < ROUNDED
+        and abs(c * d - a * f - h) < ROUNDED
+        and abs(a * e - b * d - i) < ROUNDED
     )
 
 
