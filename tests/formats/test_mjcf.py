@@ -269,7 +269,8 @@ def test_a_site_named_like_a_joint_gets_another_name_and_a_note_says_so():
     file = ps.load(text, format="mjcf")
     assert "sites that share a name with a body or joint (1) have another here: 'knee.site'" in "\n".join(file.notes)
     placed = ps.forward(file.skeleton, file.skeleton.rest)
-    assert np.allclose(placed.position("knee.site"), (0, 0, 0.2)) and np.allclose(placed.position("toe"), (0, 0, -0.4))
+    assert np.allclose(placed.position("knee.site"), (0, 0, 0.2))
+    assert np.allclose(placed.position("toe"), (0, 0, -0.4))
 
 
 def test_tendons_that_are_not_used_are_named():

@@ -171,18 +171,74 @@ SRDF = """<robot name="toy">
 
 
 def test_srdf(urdf, tmp_path):
-    skeleton = load(urdf(ROBOT), srdf=SRDF).skeleton
+    with pytest.warns(PosableWarning, match="state 'home' is beyond the limits of 'slide'"):
+        skeleton = load(urdf(ROBOT), srdf=SRDF).skeleton
     assert skeleton.disabled_pairs == (("base", "spin"),)
-    np.testing.assert_allclose(skeleton.named_poses["home"][:6], [0.7, 0, 0, 1, 2, 3])
+    np.testing.assert_allclose(skeleton.named_poses["home"][:6], [0.7, 1.5, 5.5, 1, 2, 3])  # two of them follow
     assert skeleton.info["groups"] == {"arm": (("chain", "base", "c"), ("joint", "turn"))}
     (tmp_path / "a.srdf").write_text(SRDF)
-    beside = load(urdf(ROBOT))
+    with pytest.warns(PosableWarning, match="beyond the limits of 'slide'"):
+        beside = load(urdf(ROBOT))
     assert beside.skeleton == skeleton
     assert any("the SRDF beside it" in note for note in beside.notes)
     with pytest.warns(PosableWarning, match=r"that the robot does not have \(1\): 'z'"):
         load(urdf(ROBOT), srdf=SRDF.replace('link2="b"', 'link2="z"'))
     with pytest.raises(FormatError, match="<robot> of an SRDF file"):
         load(urdf(ROBOT), srdf="<sdf/>")
+
+
+GRIPPER = """<robot name="toy"><link name="base"/><link name="a"/><link name="f"/><link name="g"/>
+  <joint name="turn" type="revolute"><parent link="base"/><child link="a"/><limit lower="-1" upper="1"/></joint>
+  <joint name="left" type="prismatic"><parent link="a"/><child link="f"/><limit lower="0" upper="0.04"/></joint>
+  <joint name="right" type="prismatic"><parent link="a"/><child link="g"/><limit lower="0" upper="0.04"/>
+    <mimic joint="left"/></joint></robot>"""
+
+
+def semantics(body, name="toy"):
+    return load(GRIPPER, format="urdf", srdf=f'<robot name="{name}">{body}</robot>')
+
+
+def test_states_of_an_srdf_join_groups_and_move_mimic_joints():
+    poses = semantics("""
+        <group_state name="ready" group="arm"><joint name="turn" value="0.5"/></group_state>
+        <group_state name="ready" group="hand"><joint name="left" value="0.03"/></group_state>""").skeleton.named_poses
+    np.testing.assert_allclose(poses["ready"], [0.5, 0.03, 0.03])
+
+
+def test_default_collisions_of_an_srdf_are_disabled_and_enabled():
+    skeleton = semantics("""<disable_default_collisions link="f"/><enable_collisions link1="f" link2="g"/>
+        <disable_collisions link1="a" link2="f"/>""").skeleton
+    assert {frozenset(pair) for pair in skeleton.disabled_pairs} == {
+        frozenset(pair) for pair in [("turn", "left"), ("base", "left")]
+    }
+    assert len(skeleton.disabled_pairs) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('<group name="arm"><chain base_link="base" tip_link="zz"/></group>', r"does not have \(1\): 'zz'"),
+        ('<group name="arm"><group name="none"/></group>', r"does not have \(1\): 'none'"),
+        ('<group_state name="h" group="x"><joint name="turn" value="5"/></group_state>', "beyond the limits of 'turn'"),
+        ('<group_state name="h" group="x"><joint name="turn" value="0.5"/><joint name="turn" value="0.6"/>'
+         "</group_state>", "two values"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_an_srdf_is_a_warning(body, words):
+    with pytest.warns(PosableWarning, match=words):
+        semantics(body)
+
+
+def test_an_srdf_that_does_not_fit():
+    with pytest.warns(PosableWarning, match="of a robot named 'other', this one is 'toy'"):
+        semantics("", name="other")
+    notes = semantics('<virtual_joint name="v" type="floating" parent_frame="w" child_link="base"/>').notes
+    assert any("floating virtual joint was not added; floating=True" in note for note in notes)
+    state = '<group_state name="h" group="x"><joint name="turn" value="0.2 0.3"/></group_state>'
+    with pytest.raises(FormatError, match=r"expected 1 numbers for joint 'turn', found '0\.2 0\.3'"):
+        semantics(state)
+    with pytest.raises(FormatError, match="srdf=: expected a URDF file, found MJCF"):
+        load("<mujoco><worldbody/></mujoco>", format="mjcf", srdf="<robot/>")
 
 
 def test_xacro_in_a_comment_is_no_xacro():

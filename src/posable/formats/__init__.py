@@ -109,7 +109,10 @@ def load(
     labels = names if names is None or isinstance(names, str) else tuple(names)
     options = Options(skeleton, _metres(unit), fps, None if srdf is None else text_or_file(srdf, "srdf"), up, labels)
     source = text_or_file(path, format)
-    scene = read(source, choose(source) if format is None else FORMATS.get(format), options)
+    chosen = choose(source) if format is None else FORMATS.get(format)
+    if srdf is not None and chosen.name != "URDF":
+        raise source.error("srdf=", expected="a URDF file", found=chosen.name)
+    scene = read(source, chosen, options)
     if floating:
         scene = with_floating_root(scene, source)
     return scene_with_up(scene, up)

@@ -2,67 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import numpy as np
 
-from posable.formats.safe_xml import numbers, parse, text
+from posable.formats.safe_xml import Element, numbers, parse, text
 from posable.formats.source import Source, refuse_wide_text, shown
 from posable.model.skeleton import Skeleton
 
 
-def with_semantics(skeleton: Skeleton, srdf: Semantics, home: dict[str, str], source: Source) -> Skeleton:
-    """Return the skeleton with the disabled pairs and named states of an SRDF; `home` names the joint of each link."""
-    unknown_links = {link for pair in srdf.disabled for link in pair if link not in home}
-    pairs = [(home[a], home[b]) for a, b in srdf.disabled if a in home and b in home]
-    poses = {}
-    lost = set()
-    for name, values in srdf.states.items():
-        known = {joint: value for joint, value in values.items() if joint in skeleton.names}
-        lost |= values.keys() - known.keys()
-        poses[name] = skeleton.pose({joint: v[0] if len(v) == 1 else v for joint, v in known.items()})
-    if unknown_links or lost:
-        listed = ", ".join(map(repr, sorted(unknown_links | lost)[:3]))
-        source.warn(
-            f"the SRDF names links or joints that the robot does not have ({len(unknown_links | lost)}): {listed}"
-        )
-    info = {**skeleton.info, "groups": dict(srdf.groups)}
-    return skeleton.replace(disabled_pairs=pairs, named_poses=poses, info=info)
+def with_srdf(skeleton: Skeleton, srdf: Source, home: dict[str, str], source: Source) -> Skeleton:
+    """Return a robot with what its SRDF adds: `disabled_pairs`, `named_poses` and, in `info`, "groups".
 
+    Args:
+        skeleton: The robot.
+        srdf: The SRDF, a file or a text.
+        home: The joint of each link.
+        source: The URDF, whose notes and warnings these are.
 
-@dataclass(frozen=True)
-class Semantics:
-    """The contents of an SRDF file.
-
-    Attributes:
-        disabled: pairs of links that are never checked for collision.
-        states: for each named state, the values of its joints [rad, m].
-        groups: for each group, its joints, links and chains as they are written: ("joint", name), ...
+    Raises:
+        FormatError: The SRDF cannot be read. Names that the robot does not have are a warning.
     """
-
-    disabled: tuple[tuple[str, str], ...]
-    states: Mapping[str, Mapping[str, tuple[float, ...]]]
-    groups: Mapping[str, tuple[tuple[str, ...], ...]]
-
-
-def read_srdf(source: Source) -> Semantics:
-    """Read an SRDF file."""
-    refuse_wide_text(source)
-    robot = parse(source)
+    refuse_wide_text(srdf)
+    robot = parse(srdf)
     if robot.tag != "robot":
-        raise source.error(offset=robot.place, expected="<robot> of an SRDF file", found=f"<{shown(robot.tag)[1:-1]}>")
-    disabled = [(text(source, pair, "link1"), text(source, pair, "link2")) for pair in robot.all("disable_collisions")]
-    states: dict[str, dict[str, tuple[float, ...]]] = {}
-    for state in robot.all("group_state"):
-        values = states.setdefault(text(source, state, "name"), {})
-        for joint in state.all("joint"):
-            count = max(len(joint.attributes.get("value", "").split()), 1)
-            values[text(source, joint, "name")] = tuple(numbers(source, joint, "value", [0.0] * count).tolist())
-    groups = {}
+        raise srdf.error(offset=robot.place, expected="<robot> of an SRDF file", found=f"<{shown(robot.tag)[1:-1]}>")
+    name = robot.attributes.get("name", "")
+    if name and skeleton.name and name != skeleton.name:
+        source.warn(f"the SRDF is of a robot named {shown(name)}, this one is {shown(skeleton.name)}")
+    for joint in robot.all("virtual_joint"):
+        kind = joint.attributes.get("type", "fixed")
+        if kind != "fixed":
+            source.note(f"the SRDF's {kind} virtual joint was not added; floating=True gives a robot a free root")
+    lost: set[str] = set()
+    groups = _groups(srdf, robot, {*skeleton.names, *home}, lost)
+    pairs = _disabled_pairs(srdf, robot, home, lost)
+    poses = _states(srdf, robot, skeleton, source, lost)
+    if lost:
+        listed = ", ".join(map(repr, sorted(lost)[:3]))
+        source.warn(f"the SRDF names links, joints or groups that the robot does not have ({len(lost)}): {listed}")
+    return skeleton.replace(disabled_pairs=pairs, named_poses=poses, info={**skeleton.info, "groups": groups})
+
+
+def _groups(srdf: Source, robot: Element, known: set[str], lost: set[str]) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Return for each group its joints, links, groups and chains as they are written: ("joint", name), ...
+
+    known: the joints and links of the robot; other names are added to `lost`.
+    """
+    groups: dict[str, tuple[tuple[str, ...], ...]] = {}
     for group in robot.all("group"):
         parts = []
         for part in group.children:
             keys = ("base_link", "tip_link") if part.tag == "chain" else ("name",)
             if part.tag in ("joint", "link", "group", "chain"):
-                parts.append((part.tag, *(text(source, part, key) for key in keys)))
-        groups[text(source, group, "name")] = tuple(parts)
-    return Semantics(tuple(disabled), states, groups)
+                parts.append((part.tag, *(text(srdf, part, key) for key in keys)))
+        groups[text(srdf, group, "name")] = tuple(parts)
+    for parts in groups.values():
+        for kind, *names in parts:
+            lost.update(set(names) - (groups.keys() if kind == "group" else known))
+    return groups
+
+
+def _disabled_pairs(srdf: Source, robot: Element, home: dict[str, str], lost: set[str]) -> list[tuple[str, str]]:
+    """Return the pairs of joints whose links never collide; pairs that are enabled again are left out."""
+
+    def links(element: Element) -> tuple[str, str]:
+        return text(srdf, element, "link1"), text(srdf, element, "link2")
+
+    disabled = [links(element) for element in robot.all("disable_collisions")]
+    for element in robot.all("disable_default_collisions"):
+        link = text(srdf, element, "link")
+        disabled += [(link, other) for other in home if other != link]
+    enabled = {frozenset(links(element)) for element in robot.all("enable_collisions")}
+    lost.update(link for pair in (*disabled, *enabled) for link in pair if link not in home)
+    out = {}
+    for a, b in disabled:
+        if a in home and b in home and frozenset((a, b)) not in enabled:
+            out[frozenset((a, b))] = home[a], home[b]
+    return list(out.values())
+
+
+def _states(srdf: Source, robot: Element, skeleton: Skeleton, source: Source, lost: set[str]) -> dict[str, np.ndarray]:
+    """Return the named states as poses (n,): states of one name, of several groups, are one pose.
+
+    Mimic joints follow. A value beyond its limits is kept, with a warning.
+    """
+    poses: dict[str, np.ndarray] = {}
+    given: dict[tuple[str, str], np.ndarray] = {}
+    for state in robot.all("group_state"):
+        name = text(srdf, state, "name")
+        pose = poses.setdefault(name, skeleton.rest.copy())
+        for element in state.all("joint"):
+            joint = text(srdf, element, "name")
+            count = max(len(element.attributes.get("value", "").split()), 1)
+            values = numbers(srdf, element, "value", [0.0] * count)
+            if joint not in skeleton.names:
+                lost.add(joint)
+                continue
+            where = skeleton.index(joint)
+            if count != where.stop - where.start:
+                expected = f"{where.stop - where.start} numbers for joint {joint!r}"
+                raise srdf.error(offset=element.place, expected=expected, found=shown(element.attributes["value"]))
+            if (given.setdefault((name, joint), values) != values).any():
+                source.warn(f"the SRDF's state {name!r} gives joint {joint!r} two values; the last one was used")
+            pose[where] = values
+    for name, pose in poses.items():
+        for follower, leader, ratio, offset in skeleton.couplings:
+            pose[skeleton.index(follower)] = ratio * pose[skeleton.index(leader)] + offset
+        beyond = (pose < skeleton.lower - SLACK) | (pose > skeleton.upper + SLACK)
+        if beyond.any():
+            dof = skeleton.dof_names[int(np.argmax(beyond))]
+            source.warn(f"the SRDF's state {name!r} is beyond the limits of {dof!r}; solves begin at the limit")
+    return poses
+
+
+SLACK = 1e-3  # [rad, m]: by how much rounded values of a state may exceed limits

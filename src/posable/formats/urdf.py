@@ -19,7 +19,7 @@ from posable.formats.base import Format, Options, bound_count, build_skeleton
 from posable.formats.safe_xml import Element, number, numbers, parse, text
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source, open_source, refuse_wide_text, shown
-from posable.formats.srdf import read_srdf, with_semantics
+from posable.formats.srdf import with_srdf
 from posable.formats.urdf_writer import write
 from posable.model import shapes as solids
 from posable.model.joints import Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Site
@@ -83,10 +83,10 @@ def read(source: Source, options: Options) -> Scene:
     )  # fmt: skip
     beside = source.path.with_suffix(".srdf")
     if options.srdf is not None:
-        skeleton = with_semantics(skeleton, read_srdf(options.srdf), home, source)
+        skeleton = with_srdf(skeleton, options.srdf, home, source)
     elif source.on_disk and beside.is_file():
         source.note(f"the SRDF beside it was read too: {beside.name}")
-        skeleton = with_semantics(skeleton, read_srdf(open_source(beside)), home, source)
+        skeleton = with_srdf(skeleton, open_source(beside), home, source)
     return Scene(skeleton=skeleton, meshes=tuple(meshes), name=skeleton.name)
 
 
