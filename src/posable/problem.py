@@ -182,13 +182,14 @@ class Problem:
 
     def _pack_targets(self, on_gpu: bool) -> None:
         """Pack the goals' numeric targets into those of a template."""
-        template, shapes = self._targets, []
+        template = self.targets
+        shapes: list[tuple[int, ...]] = []
         for goal in self._goals:
             if goal.device_array is not None and not on_gpu:
                 raise goal.on_a_gpu()
             if goal.target.ndim > len(goal.target_shape):
                 shapes.append(goal.target_batch)
-        self.batch_shape = common_shape(shapes) if shapes else ()
+        self.batch_shape = common_shape(shapes)
         self.constants = self.constants.copy()  # callers may write into them
         if shapes:
             self._template_targets, self._targets = template, None
