@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import posable as ps
+from posable.engine import bounds, newton
 from posable.gpu.batch import moving_of
-from posable.gpu.codegen import KernelPlan, source_of
+from posable.gpu.codegen import KernelPlan, lane_constants, source_of
 from posable.gpu.partial_eval import Specialiser
 from posable.gpu.symbolic import Code, Unsupported, table
 
@@ -149,3 +150,12 @@ def test_many_springs_on_a_large_figure_are_written(more):
     plan = KernelPlan(moving_of(problem), single=True, finish=False, alone=True)
     one = problem.first_alone() if problem.streams_targets else problem
     assert "solid" not in source_of(one, plan, human.lower, human.upper)
+
+
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("finish", [True, False])
+def test_the_constants_of_a_gpu_replace_those_of_the_cpu(single, finish):
+    names = lane_constants(KernelPlan((), single, finish))
+    assert len(names) >= 3
+    for name in names:
+        assert isinstance(getattr(newton, name, getattr(bounds, name, None)), (int, float)), name

@@ -36,9 +36,7 @@ from posable.problem import Problem
 # --- The CUDA C++ of a problem ---
 
 SMALL_FIGURE = 12  # dofs up to which every loop over the figure is unrolled and arrays stay in registers
-LARGEST_STEP = 2.0  # [rad]
-# thresholds below the resolution of single precision
-SINGLE = {"MARGIN": 1e-6}
+SINGLE = {"MARGIN": 1e-6}  # thresholds below the resolution of single precision
 
 
 class KernelPlan(NamedTuple):
@@ -155,13 +153,17 @@ def source_of(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.n
     )
 
 
+def lane_constants(plan: KernelPlan) -> dict[str, Any]:
+    """Return the values on a GPU of constants of engine/newton.py and engine/bounds.py, by name."""
+    out: dict[str, Any] = {"MAX_STEP": 2.0, **(SINGLE if plan.single else {})}
+    if not plan.alone:
+        out["MAX_PERTURBATIONS"] = 0.0
+    return out | ({"SLOW_STEPS": 1e9} if plan.finish else {"BOUND_PASSES": 1})
+
+
 def attempts_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.ndarray) -> str:
     """Return the kernel that makes attempts."""
-    constants: dict[str, Any] = {"LARGEST_STEP": LARGEST_STEP, **(SINGLE if plan.single else {})}
-    if not plan.alone:
-        constants["MOST_PERTURBATIONS"] = 0.0
-    constants |= {"SLOW_STEPS": 1e9} if plan.finish else {"PASSES": 1}
-    parts = ProblemTables(problem, plan, lower, upper, constants=constants)
+    parts = ProblemTables(problem, plan, lower, upper, constants=lane_constants(plan))
     to = parts.to
     fixed, scale = to.array("fixed", parts.n), to.array("scale", parts.n)
     state = to.array("state", STATE_WIDTH, types={RANDOM: "d"})
