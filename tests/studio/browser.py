@@ -114,14 +114,19 @@ def drag_mouse(page, start, end, steps=12, held=lambda: True, waits=(400, 2000, 
 
 def drop_file(page, name, data):
     """Drop a file with some bytes on a page, as from a folder of the desktop."""
+    drop_files(page, {name: data})
+
+
+def drop_files(page, files):
+    """Drop several files at once on a page: their bytes by name."""
     page.evaluate(
-        """([data, name]) => {
-          const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+        """(files) => {
           const transfer = new DataTransfer();
-          transfer.items.add(new File([bytes], name));
+          for (const [name, data] of Object.entries(files))
+            transfer.items.add(new File([Uint8Array.from(atob(data), (c) => c.charCodeAt(0))], name));
           window.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
         }""",
-        [base64.b64encode(data).decode(), name],
+        {name: base64.b64encode(data).decode() for name, data in files.items()},
     )
 
 

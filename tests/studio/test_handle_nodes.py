@@ -120,3 +120,21 @@ def test_handles_that_go_end_their_drags(scene, session):
     assert not session.dragging
     send("update", 0.1)
     assert not session.dragging
+
+
+def test_a_press_inside_a_ring_takes_hold_but_not_over_the_arrows_of_a_gizmo(scene, session):
+    nodes = HandleNodes(scene, session, size=1.5, up=np.array([0.0, 1.0, 0.0]), dressed=True)
+    nodes.show(session.view())
+    rings = {"pelvis", "head", "foot.L", "foot.R", *session.limbs}
+    assert nodes.grip_nodes.keys() == rings
+    for name in rings:  # the ball is around the handle's own place
+        low, high = nodes.grips[name][0].min(axis=0), nodes.grips[name][0].max(axis=0)
+        assert np.all(low < 0.0)
+        assert np.all(high > 0.0)
+    session.select("pelvis")
+    nodes.show(session.view())
+    assert nodes.grip_nodes.keys() == rings - {"pelvis"}
+    session.select(None)
+    nodes.show(session.view())
+    assert nodes.grip_nodes.keys() == rings
+    nodes.remove()

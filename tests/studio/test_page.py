@@ -17,6 +17,7 @@ from .browser import (
     click_mouse,
     drag_mouse,
     drop_file,
+    drop_files,
     on_screen,
     pixels,
     wait_for,
@@ -637,6 +638,28 @@ def test_uploads_follow_each_other_and_a_file_that_is_too_large_is_not_sent(benc
     second.get_by_text("Opened 1.bvh").wait_for()
     assert second.get_by_text("Uploading").count() == 0  # it is no upload of that page
     second.close()
+
+
+def test_files_dropped_together_are_asked_about_once_and_opened_figures_first(bench, fixtures):
+    bench.fresh()
+    session, page, told = bench.session, bench.page, []
+    session.set_dof("elbow.L", 1.0)
+    session.on_notification(lambda text, kind: told.append(text))
+    drop_files(
+        page, {f"walk{suffix}": (fixtures / f"walk{suffix}").read_bytes() for suffix in (".c3d", ".amc", ".asf")}
+    )
+    page.get_by_role("button", name="Open without saving").wait_for()
+    asked = bench.studio.questions._open[bench.client.client_id]
+    wait_for(lambda: len(asked.actions) == 3, "the uploads")
+    assert page.get_by_role("dialog").count() == 1
+    page.get_by_role("button", name="Open without saving").click()
+    wait_for(lambda: len(told) == 3, "the files")
+    assert [text.split()[1].rstrip(".") for text in told] == ["walk.asf", "walk.amc", "walk.c3d"]
+    assert session.skeleton.dof_names == ps.load(fixtures / "walk.asf").skeleton.dof_names
+    assert len(session.timeline.markers) > 0
+    drop_files(page, {f"{k}.bvh": b"" for k in range(11)})
+    wait_for(lambda: len(told) == 4, "the refusal")
+    assert told[-1] == "11 files were dropped; drop at most 10 at once."
 
 
 def test_a_limb_inside_another_is_shown_and_reported(bench):

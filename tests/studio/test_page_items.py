@@ -186,6 +186,13 @@ def test_a_press_on_the_limb_inside_a_ring_takes_hold_of_its_handle(bench, fixtu
     wait_for(lambda: session.selection == ("hand_R",), "the hand")
 
 
+@pytest.mark.parametrize("body", ["pelvis", "head", "foot.L", "knee.R"])
+def test_a_press_on_the_human_inside_a_ring_takes_hold_of_its_handle(bench, body):
+    bench.fresh()
+    click_mouse(bench.page, on_screen(bench.client, bench.session.frames.position(body), bench.page))
+    wait_for(lambda: bench.session.selection == (body,), body)
+
+
 def test_two_handles_are_selected_and_dragged_together(bench):
     bench.page.set_viewport_size({"width": 1280, "height": 800})  # else one of them is behind the panel
     bench.fresh()

@@ -23,6 +23,25 @@ GIZMO = "/gizmo"
 SHORT, SLICE, THICKEST = 0.02, 0.03, 0.14  # relative to the figure: of a bone, and of the part of a limb at a handle
 
 
+class Ring(NamedTuple):
+    """A ring around the human body, its axis along y of its joint, and the ball inside that also takes hold [m]."""
+
+    radius: float
+    thickness: float
+    centre: tuple[float, float, float]
+    grip: float  # radius of the ball
+    inside: tuple[float, float, float]  # its centre
+
+
+RINGS = {  # of a person of 1.80 m
+    "pelvis": Ring(0.205, 0.009, (0.0, 0.0, 0.0), 0.150, (0.0, 0.0, 0.0)),
+    "head": Ring(0.095, 0.007, (0.0, 0.140, -0.085), 0.110, (0.0, 0.020, -0.080)),
+    "foot": Ring(0.145, 0.008, (0.0, 0.010, 0.035), 0.080, (0.0, 0.0, 0.020)),
+    "elbow": Ring(0.060, 0.0065, (0.0, 0.0, 0.0), 0.045, (0.0, 0.0, 0.0)),
+    "knee": Ring(0.082, 0.0065, (0.0, 0.0, 0.0), 0.061, (0.0, 0.0, 0.0)),
+}
+
+
 class HandleStyle(NamedTuple):
     """How a handle looks."""
 
@@ -98,6 +117,8 @@ class HandleNodes:
         self.looks: dict[str, HandleStyle] = {}
         self.holds: dict[str, Hold] = {}  # by dragged node
         self._holding = threading.RLock()  # no target may follow the end of its drag, whichever thread ends it
+        self.grips: dict[str, Shape] = {}  # balls inside rings, so that pressing the limb takes hold as well
+        self.grip_nodes: dict[str, Any] = {}
         self.rings: set[str] = set()  # handles that are rings around a limb, because a ball would be inside it
         self.gizmo: tuple[tuple[str, str], Any] | None = None
         self.round, self.flat = NodeUpdater(), NodeUpdater()  # balls need no orientation
@@ -106,6 +127,7 @@ class HandleNodes:
         """Update the handles to a view."""
         self.frames = view.frames
         self._update_nodes(view)
+        self._update_grips(view)
         self._move_nodes(view)
         self._show_gizmo(view)
 
@@ -156,14 +178,31 @@ class HandleNodes:
             name for name, look in self.looks.items() if name not in wanted or wanted[name].shape != look.shape
         ]:
             self._release(name)  # its end may not be reported
-            self.nodes.pop(name).remove()
+            self.nodes.pop(name).remove()  # its grip goes with it
             self.looks.pop(name)
+            self.grips.pop(name, None)
+            self.grip_nodes.pop(name, None)
         for name, look in wanted.items():
             if name not in self.nodes:
                 self.nodes[name], self.looks[name] = self._add(name, look), look
             elif self.looks[name] != look:  # the same node: a page may just be pressing on it
                 self.nodes[name].color, self.nodes[name].opacity = look.color, look.opacity
                 self.looks[name] = look
+
+    def _update_grips(self, view: View) -> None:
+        """Add the grips, except that of the selected handle, which would cover the arrows of its gizmo."""
+        for name, shape in self.grips.items():
+            wanted = name != view.selected or name in self.holds
+            if wanted and name not in self.grip_nodes:
+                look = self.looks[name]
+                path = f"{self._path(name)}/grip"  # a child of the ring, so that it moves with it
+                self.grip_nodes[name] = self._add_draggable(path, name, shape, look.color, 0.0)
+            elif not wanted and name in self.grip_nodes:
+                self.grip_nodes.pop(name).remove()
+
+    @staticmethod
+    def _path(name: str) -> str:
+        return f"/handles/{quote(name, safe='')}"
 
     def _style_of(self, view: View, handle: Any) -> HandleStyle:
         color = CHOSEN if handle.body in view.selection else {"pinned": PINNED, "held": HELD, "free": FREE}[handle.hold]
@@ -193,24 +232,19 @@ class HandleNodes:
         return name not in self.rings and (shape in ("hand", "end") or (shape == "elbow" and not self.dressed))
 
     def _add(self, name: str, look: HandleStyle) -> Any:
-        unit, grip = self.size / REACH, 0.0  # 1 for a person of 1.80 m
-        _x, y, z = np.eye(3)
-        if look.shape == "pelvis":
-            mesh = ring(0.205 * unit, 0.009 * unit, self.up)
-        elif look.shape == "head":
-            mesh = moved(ring(0.095 * unit, 0.007 * unit, y), 0.140 * unit * y - 0.085 * unit * z)
-        elif look.shape == "foot":
-            mesh = moved(ring(0.145 * unit, 0.008 * unit, y), 0.035 * unit * z + 0.010 * unit * y)
-        elif look.shape == "elbow" and self.dressed:
-            mesh = ring((0.082 if name.startswith("knee") else 0.060) * unit, 0.0065 * unit, y)
-        else:
-            radius = (0.026 if look.shape == "elbow" else 0.050 if look.shape == "hand" else 0.034) * unit
-            mesh, grip = self._ball_or_ring(name, radius)
-        path = f"/handles/{quote(name, safe='')}"
-        node = self._add_draggable(path, name, mesh, look.color, look.opacity)
-        if grip:  # goes and moves with the ring
-            self._add_draggable(f"{path}/grip", name, sphere(grip), look.color, 0.0)
-        return node
+        radius = {"elbow": 0.026, "hand": 0.050}.get(look.shape, 0.034) * self.size / REACH
+        mesh, grip = self._ring_of(name, look.shape) or self._ball_or_ring(name, radius)
+        if grip is not None:
+            self.grips[name] = grip
+        return self._add_draggable(self._path(name), name, mesh, look.color, look.opacity)
+
+    def _ring_of(self, name: str, shape: str) -> tuple[Shape, Shape] | None:
+        """Return the ring of a handle around the human body, and the ball inside it; None where there is none."""
+        if not self.dressed or shape not in RINGS:
+            return None
+        unit, look = self.size / REACH, RINGS["knee" if name.startswith("knee") else shape]
+        outer = ring(look.radius * unit, look.thickness * unit, np.array([0.0, 1.0, 0.0]))
+        return moved(outer, unit * np.array(look.centre)), moved(sphere(look.grip * unit), unit * np.array(look.inside))
 
     def _add_draggable(self, path: str, name: str, mesh: Shape, color: tuple[int, int, int], opacity: float) -> Any:
         """Add a surface that drags and selects a handle."""
@@ -222,20 +256,19 @@ class HandleNodes:
         node.on_click(modifier="cmd/ctrl")(self._ctrl_click_callback(name))
         return node
 
-    def _ball_or_ring(self, name: str, radius: float) -> tuple[Shape, float]:
+    def _ball_or_ring(self, name: str, radius: float) -> tuple[Shape, Shape | None]:
         """Return a ball of some radius [m], or where the limb would hide it, a ring around the limb.
 
-        The second value is the radius [m] of an invisible ball inside the ring, or 0: pressing the limb grabs
-        the handle.
+        The second value is an invisible ball inside the ring, or None: pressing the limb grabs the handle.
         """
         if self.surface is None:
-            return sphere(radius), 0.0
+            return sphere(radius), None
         girth = girth_at(self.session.skeleton, self.frames, self.surface, name, self.up, self.size)
         if girth.radius < 0.7 * radius:
-            return sphere(radius), 0.0
+            return sphere(radius), None
         self.rings.add(name)
         axis = self.frames.rotation_matrix(name).T @ girth.axis
-        return ring(1.08 * girth.radius + 0.008 * self.size, 0.006 * self.size, axis), 0.75 * girth.radius
+        return ring(1.08 * girth.radius + 0.008 * self.size, 0.006 * self.size, axis), sphere(0.75 * girth.radius)
 
     def _drag_callback(self, name: str) -> Any:
         async def follow(event: viser.SceneNodeDragEvent) -> None:

@@ -23,8 +23,12 @@
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => {
     event.preventDefault();
-    if (event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
+    const files = [...event.dataTransfer.files];
+    if (files.length > most) ask("too_many", { count: files.length });
+    else files.sort((a, b) => rank(a) - rank(b)).forEach(open);
   });
+  // Figures first, then takes of the figure on screen, then markers, which are shown beside it.
+  const rank = (file) => /\.(amc|csv)$/i.test(file.name) ? 1 : /\.(c3d|trc)$/i.test(file.name) ? 2 : 0;
   let opened = Promise.resolve();
   const open = (file) => {  // one upload after the other
     opened = opened.then(async () => {
@@ -38,7 +42,7 @@
     });
   };
   // A file that the studio would refuse is not sent: viser would wait for the end of the upload for ever.
-  const largest = +document.currentScript.dataset.largest;
+  const largest = +document.currentScript.dataset.largest, most = +document.currentScript.dataset.most;
   addEventListener("change", (event) => {
     const file = event.target.type === "file" && event.target.files[0];
     if (!file || file.size <= largest) return;

@@ -13,6 +13,8 @@ class Question(NamedTuple):
     """An open question on a page."""
 
     client: viser.ClientHandle
+    title: str
+    actions: list[Callable[[], Any]] | None
     modal: Any
     matters: Callable[[], bool]
     decline: Callable[[], Any]
@@ -35,8 +37,9 @@ class Questions:
         text: str,
         answers: dict[str, Callable[[], Any]],
         matters: Callable[[], bool],
+        actions: list[Callable[[], Any]] | None = None,
     ) -> None:
-        """Show a question on a page in place of the one before.
+        """Show a question on a page in place of the one before; if it is the same one, add to what it is about.
 
         Args:
             client: The page.
@@ -44,14 +47,21 @@ class Questions:
             text: The question, in Markdown.
             answers: What each button does; the last one declines, as Escape does.
             matters: Whether it still matters; it is closed when it does not.
+            actions: What it is about, run by its answers.
         """
         with self._lock:
-            if client in self:
-                self._close(self._open[client.client_id])
+            before = self._open.get(client.client_id)
+            if before is not None and before.title == title and before.actions is not None:
+                before.actions.extend(actions or ())
+                return
+            if before is not None:
+                self._close(before)
             with client.gui.add_modal(title) as modal:
                 client.gui.add_markdown(text)
                 buttons = [client.gui.add_button(label) for label in answers]
-            question = self._open[client.client_id] = Question(client, modal, matters, list(answers.values())[-1])
+            question = self._open[client.client_id] = Question(
+                client, title, actions, modal, matters, list(answers.values())[-1]
+            )
         for button, act in zip(buttons, answers.values(), strict=True):
 
             def chosen(_: Any, act: Callable[[], Any] = act) -> None:

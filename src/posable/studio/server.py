@@ -26,7 +26,7 @@ from posable.studio.questions import Questions
 from posable.studio.session import Session
 from posable.studio.stage import Side, Stage, camera_pose
 from posable.studio.state import View
-from posable.studio.viser_adapter import Server, too_large
+from posable.studio.viser_adapter import MOST_FILES, Server, too_large
 
 PANELS = {  # each panel is a function in panels/ and a line here
     "Pose": (pose, library, display),
@@ -93,6 +93,7 @@ class Studio:
         self._sending, self._refreshing = threading.Lock(), threading.Lock()
         self._greeting = notes_on(session.scene)
         self._views: dict[int, dict[str, Any]] = {}  # by page, most recent last
+        self._opening = threading.Lock()  # one after the other, in order
         session.on_view(self.show)
         session.on_notification(self.notify)
         session.watched.asks = True
@@ -103,7 +104,7 @@ class Studio:
         gui = self.server.gui
         refreshers = [status(gui, self.session)]
         upload = gui.add_upload_button(
-            "Open file or project…", icon=viser.Icon.FOLDER_OPEN, hint="or drop a file anywhere on the page"
+            "Open file or project…", icon=viser.Icon.FOLDER_OPEN, hint="or drop files anywhere on the page"
         )
         save = gui.add_button("Save project", icon=viser.Icon.DEVICE_FLOPPY, hint="everything, in one .posable file")
 
@@ -142,22 +143,32 @@ class Studio:
             client.send_file_download(name, data, save_immediately=True)
 
     def ask_first(self, client: viser.ClientHandle | None, go_on: Callable[[], Any]) -> None:
-        """Run an action that replaces the current work, after a question if it is not saved."""
-        if not self.session.dirty or client is None:
-            go_on()
-            return
-        figure = self.session.figure
+        """Run an action that replaces the current work, after a question if it is not saved.
 
-        def save_and_go_on() -> None:
+        Several files that are dropped at once are asked about once, and opened in order.
+        """
+        if not self.session.dirty or client is None:
+            with self._opening:
+                go_on()
+            return
+        actions, figure = [go_on], self.session.figure
+
+        def open_all() -> None:
+            with self._opening:
+                for action in actions:
+                    action()
+
+        def save_and_open() -> None:
             self.save(client)
-            go_on()
+            open_all()
 
         self.questions.ask(
             client,
             "Unsaved work",
             "The poses and keys on screen are not saved in a project. Undo brings them back.",
-            {"Save project, then open": save_and_go_on, "Open without saving": go_on, "Cancel": self.refresh_soon},
+            {"Save project, then open": save_and_open, "Open without saving": open_all, "Cancel": self.refresh_soon},
             matters=lambda: self.session.dirty and self.session.figure == figure,
+            actions=actions,
         )
 
     def _refresh_questions(self, _: View) -> None:
@@ -331,6 +342,9 @@ def run_command(session: Session, name: str, query: dict[str, str]) -> Any:
         "move_key": lambda: session.player.move_key(number("frame"), number("to")),
         "remedy": lambda: session.remedies.apply(number("number")),
         "too_large": lambda: session.notify(too_large(query.get("name", "")), "bad"),
+        "too_many": lambda: session.notify(
+            f"{number('count')} files were dropped; drop at most {MOST_FILES} at once.", "bad"
+        ),
         "autokey": lambda: session.player.set_time(autokey=not session.timeline.autokey),
     }
     return bool(actions[name]()) if name in actions else False

@@ -41,6 +41,7 @@ CLIENTS = 8  # largest number of pages
 SILENT = 20.0  # [s] timeout for a connection that does not become a page
 LARGEST = 64 * 2**20  # [bytes] largest upload
 LARGEST_MESSAGE = 32 * 2**20  # [bytes]: a large picture of the view; uploads come in pieces of 512 KB
+MOST_FILES = 10  # dropped at once
 UPLOADS = 2  # simultaneous uploads per page
 POLICY = (
     "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' "
@@ -240,7 +241,9 @@ def page(zipped: bool = False) -> bytes:
         text = text[: found.start(1)] + _to_88(packed).decode() + text[found.end(1) :]
     ours = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
     text = text.replace("<title>Viser</title>", "<title>Posable</title>", 1)
-    text = text.replace("</head>", f'<script data-largest="{LARGEST}">{ours}</script></head>', 1)
+    text = text.replace(
+        "</head>", f'<script data-largest="{LARGEST}" data-most="{MOST_FILES}">{ours}</script></head>', 1
+    )
     data = text.encode()
     return gzip.compress(data, 6) if zipped else data
 
