@@ -7,8 +7,8 @@ import pytest
 
 import posable as ps
 from posable.cli.main import main
+from posable.studio.film import Camera, Surface, render
 from posable.studio.meshes import sphere
-from posable.studio.raster import Camera, Surface, render
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -8,8 +8,7 @@ import numpy as np
 import viser
 
 from posable.studio.appearance import Appearance, Skin
-from posable.studio.meshes import quaternions
-from posable.studio.raster import vertex_normals
+from posable.studio.meshes import quaternions, vertex_normals
 from posable.studio.viser_adapter import NodeUpdater
 
 

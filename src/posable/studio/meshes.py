@@ -60,6 +60,16 @@ def disc(radius: float, up: np.ndarray, around: int = 48) -> Shape:
     return vertices @ towards(up).T, faces
 
 
+def vertex_normals(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """Return the outward direction (V, 3) at every vertex."""
+    a, b, c = (vertices[faces[:, k]] for k in range(3))
+    normal = np.cross(b - a, c - a)
+    out = np.stack(
+        [np.bincount(faces.ravel(), np.repeat(normal[:, k], 3), minlength=len(vertices)) for k in range(3)], axis=1
+    )
+    return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+
+
 def moved(shape: Shape, offset: np.ndarray) -> Shape:
     """Return a shape translated by `offset` (3,) [m]."""
     return shape[0] + offset, shape[1]

@@ -11,7 +11,7 @@ import numpy as np
 import posable as ps
 from posable.studio.appearance import root_joint
 from posable.studio.body_goals import plan_of
-from posable.studio.drag_solver import with_lengths
+from posable.studio.dragging import with_lengths
 from posable.studio.handles import checked_target, is_number
 from posable.studio.limbs import at_swivel, branch_poses
 from posable.studio.messages import strip_control

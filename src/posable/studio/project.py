@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.studio.drag_solver import Settings, are_settings
+from posable.studio.dragging import Settings, are_settings
 from posable.studio.files import Folder, Origin, load_quietly, with_take
 from posable.studio.handles import HOLDS, MODES, Handle, checked_target
 from posable.studio.state import State

@@ -19,8 +19,16 @@ import numpy as np
 import posable as ps
 from posable.studio import project
 from posable.studio.appearance import asset, has_body
-from posable.studio.drag_queue import Drag, DragQueue
-from posable.studio.drag_solver import LONGEST, ROUNDS, ControlledDrag, DragSolver, Settings, are_settings
+from posable.studio.dragging import (
+    LONGEST,
+    ROUNDS,
+    ControlledDrag,
+    Drag,
+    DragQueue,
+    DragSolver,
+    Settings,
+    are_settings,
+)
 from posable.studio.files import Folder, Origin, WatchedFile, load_quietly, notes_on, origin_of
 from posable.studio.handles import (
     HOLDS,

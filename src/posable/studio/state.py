@@ -10,7 +10,7 @@ import numpy as np
 
 import posable as ps
 from posable.studio.contacts import Contact
-from posable.studio.drag_solver import DragResult, JointSpeeds, Settings
+from posable.studio.dragging import DragResult, JointSpeeds, Settings
 from posable.studio.files import Origin
 from posable.studio.handles import Handle
 from posable.studio.limbs import LimbView

@@ -14,7 +14,7 @@ import numpy as np
 import posable as ps
 from posable.studio import project
 from posable.studio.contacts import Contact, ContactDetector
-from posable.studio.drag_solver import ControlledDrag, DragResult, DragSolver, Settings
+from posable.studio.dragging import ControlledDrag, DragResult, DragSolver, Settings
 from posable.studio.files import Origin, first_seen, upright, with_take, without_paths
 from posable.studio.handles import Handle, default_handles, opening_pose
 from posable.studio.limbs import LimbView, ends_of, find_limbs, limb_view

@@ -9,7 +9,7 @@ import viser
 
 import posable as ps
 from posable.studio.body_goals import is_person
-from posable.studio.drag_solver import Settings, with_lengths
+from posable.studio.dragging import Settings, with_lengths
 from posable.studio.panels import Refresh, on_user_change, set_text, set_value
 from posable.studio.session import Session
 from posable.studio.state import View

@@ -5,7 +5,7 @@ import pytest
 
 import posable as ps
 from posable.studio import session as module
-from posable.studio.drag_solver import TICK
+from posable.studio.dragging import TICK
 from posable.studio.session import Session
 
 
