@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import posable as ps
 from posable.cli import main as cli
+from posable.cli.solve import pose_text
 
 STAND = ["--fix", "foot.L,foot.R"]
 
@@ -112,3 +114,12 @@ def test_a_printed_remedy_reaches_the_goals_when_applied(capsys):
     target = ",".join(f"{x:.5f}" for x in moved["targets"]["hand.R"])
     code, out, _ = call(capsys, "--fix", "pelvis", f"--reach=hand.R={target}", "--restarts", "auto")
     assert code == 0
+
+
+def test_lengths_and_angles_are_told_apart_by_their_joints():
+    joints = [ps.Joint("rail", ps.Prismatic("x")), ps.Joint("left.thumb", ps.Revolute("z"), "rail")]
+    figure = ps.Skeleton([*joints, ps.Joint("left.tip", ps.Ball("xyz"), "left.thumb")], name="gripper")
+    text = pose_text(figure, np.array([0.25, np.pi / 2, 0.0, np.pi / 6, 0.0]))
+    assert "rail: 0.250" in text
+    assert "left.thumb: 90.0" in text
+    assert "left.tip: 0.0, 30.0, 0.0" in text

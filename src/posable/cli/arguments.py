@@ -71,6 +71,11 @@ def figure_of(name: str) -> ps.Skeleton:
     return scene.skeleton
 
 
+def slides_of(joint: ps.Joint) -> list[bool]:
+    """Return which degrees of freedom of a joint are lengths [m]; the others are angles [rad]."""
+    return [dof.kind == ps.Prismatic.kind for dof in joint.motion.dofs]
+
+
 def require_out(args: argparse.Namespace, example: str) -> str:
     """Return the output file.
 

@@ -7,11 +7,9 @@ from collections import Counter
 from typing import Any
 
 import posable as ps
-from posable.cli.arguments import add_reading, read
+from posable.cli.arguments import add_reading, read, slides_of
 
 EXAMPLE = "posable info walk.bvh"
-
-_SLIDES = ("tx", "ty", "tz", "t1", "t2")
 
 
 def add(subparsers: Any) -> argparse.ArgumentParser:
@@ -150,9 +148,9 @@ def _joint_text(skeleton: ps.Skeleton, joint: ps.Joint) -> str:
     order = getattr(joint.motion, "order", getattr(joint.motion, "axes", ""))
     parts = [f"  {kind}{' ' + order if order else ''}, {_length(joint):.3f} m"]
     where = skeleton.index(joint.name)
-    for dof, low, high in zip(joint.motion.dofs, skeleton.lower[where], skeleton.upper[where], strict=True):
+    ranges = zip(joint.motion.dofs, slides_of(joint), skeleton.lower[where], skeleton.upper[where], strict=True)
+    for dof, slides, low, high in ranges:
         if math.isfinite(low) or math.isfinite(high):
-            slides = kind == "prismatic" or dof.name in _SLIDES
             scale, mark = (1.0, " m") if slides else (180 / math.pi, "°")
             parts.append(f"{dof.name + ' ' if dof.name else ''}{low * scale:.4g}..{high * scale:.4g}{mark}")
     frozen = [dof.name for dof, held in zip(joint.motion.dofs, skeleton.frozen[where], strict=True) if held]

@@ -10,7 +10,7 @@ import numpy as np
 import posable as ps
 from posable._files import write_text
 from posable.cli import batch
-from posable.cli.arguments import add_goals, figure_of, goals_of, split, start_of
+from posable.cli.arguments import add_goals, figure_of, goals_of, slides_of, split, start_of
 
 EXAMPLE = "posable solve human --fix foot.L,foot.R --reach hand.R=-0.4,1.2,0.3 --aim head:z=0,1.5,3 --plot pose.png"
 
@@ -56,6 +56,8 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 
 def restarts_of(text: str) -> int | str:
     """Return a number of restarts, or "auto"."""
+    if text != "auto" and not text.lstrip("-").isdecimal():
+        raise argparse.ArgumentTypeError(f"expected an integer or auto, got {text!r}")
     return text if text == "auto" else int(text)
 
 
@@ -228,12 +230,10 @@ def remedy_data(remedy: Any) -> dict[str, Any]:
 def pose_text(skeleton: ps.Skeleton, pose: np.ndarray) -> str:
     """Return the joints that have moved, as text: degrees, or metres for slides."""
     lines = ["Pose [deg, m] of the joints that are not at rest:"]
-    for joint, where in zip(skeleton.names, skeleton.slices, strict=True):
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
         if np.abs(pose[where] - skeleton.rest[where]).max(initial=0.0) > 1e-3:
-            slides = [".t" in name for name in skeleton.dof_names[where]]
-            numbers = [x if slide else np.degrees(x) for x, slide in zip(pose[where], slides, strict=True)]
+            values = zip(pose[where], slides_of(joint), strict=True)
             lines.append(
-                f"  {joint}: "
-                + ", ".join(f"{x:.3f}" if slide else f"{x:.1f}" for x, slide in zip(numbers, slides, strict=True))
+                f"  {joint.name}: " + ", ".join(f"{x:.3f}" if s else f"{np.degrees(x):.1f}" for x, s in values)
             )
     return "\n".join(lines)

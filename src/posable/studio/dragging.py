@@ -316,7 +316,6 @@ MOST = 4  # largest number of ticks at once
 KEPT = 360  # ticks shown in the plot
 STANDSTILL = 1e-3  # relative to the velocity limits: slower counts as standing
 LONGEST = 20.0  # [s] for which the drag continues after its handle was released
-TURN, SLIDE = np.pi, 1.0  # [rad/s], [m/s]: limits of a `Controller` if the file states none
 
 
 class JointSpeeds(NamedTuple):
@@ -341,8 +340,6 @@ class ControlledDrag:
         self.controller = ps.Controller(skeleton, goals, dt=TICK, start=pose, limits=limits)
         self.labels = {goal.label for goal in goals}
         self.names = skeleton.dof_names
-        slides = np.array([isinstance(j.motion, ps.Prismatic) for j in skeleton.joints for _ in range(j.motion.size)])
-        self.most = np.where(np.isfinite(skeleton.velocity), skeleton.velocity, np.where(slides, SLIDE, TURN))
         self.step: Any = None
         self.clock: float | None = None  # [s] when the last tick was due
         self.ticks = 0
@@ -360,7 +357,7 @@ class ControlledDrag:
         for _ in range(count):
             self.step = self.controller.step(targets)
             self.ticks += 1
-            self._speeds.append(np.abs(self.step.velocity) / self.most)
+            self._speeds.append(np.abs(self.step.velocity) / self.controller.velocity_limits)
         return True
 
     @property

@@ -11,7 +11,6 @@ import numpy as np
 import posable as ps
 from posable.studio.handles import below_of
 
-TURN = ps.Revolute().dofs[0].kind
 MEETING = 1e-4  # [m] tolerance for axes that intersect
 SQUARE = 1e-6  # tolerance for perpendicular axes
 
@@ -77,7 +76,7 @@ def _ball_at_end(chain: list[ps.Joint]) -> list[ps.Joint]:
         size = sum(one.motion.size for one in group)
         if size == 3:
             return group
-        if size > 3 or any(dof.kind != TURN for dof in joint.motion.dofs):
+        if size > 3 or any(dof.kind != ps.Revolute.kind for dof in joint.motion.dofs):
             break
     return []
 

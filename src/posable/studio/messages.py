@@ -13,7 +13,6 @@ import numpy as np
 import posable as ps
 
 AT_LIMIT = 1e-4  # [rad, m] within which a joint is at its limit
-_SLIDES = ("tx", "ty", "tz", "t1", "t2")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-!|~>:])")
 
 
@@ -45,9 +44,8 @@ def joint_of(skeleton: ps.Skeleton, dof_name: str) -> str:
 
 def is_length(skeleton: ps.Skeleton, dof: int) -> bool:
     """Return whether a degree of freedom is a length and not an angle."""
-    name = skeleton.dof_names[dof]
-    part = name.rpartition(".")[2]
-    return part in _SLIDES or type(skeleton.joint(joint_of(skeleton, name)).motion).__name__ == "Prismatic"
+    joint = joint_of(skeleton, skeleton.dof_names[dof])
+    return skeleton.joint(joint).motion.dofs[dof - skeleton.index(joint).start].kind == ps.Prismatic.kind
 
 
 def limits_met(skeleton: ps.Skeleton, pose: np.ndarray) -> tuple[AtLimit, ...]:
