@@ -84,7 +84,7 @@ def write_files(files: Mapping[str | PathLike[str], bytes | Iterable[bytes]]) ->
         for folder in {place.parent for _, place in parts}:
             _sync_folder(folder)
     except OSError as problem:
-        if problem.filename is None:  # a full disk is noticed by a file that is open
+        if problem.filename is None or str(problem.filename).endswith(".part"):  # a full disk; no such folder
             problem.filename = str(place)
         raise
     finally:
@@ -100,8 +100,11 @@ def write_text(path: str | PathLike[str], text: str) -> None:
 
 def save_picture(figure: Any, path: str | PathLike[str], *, dpi: int) -> None:
     """Write a matplotlib figure atomically, in the format of the path's suffix."""
+    kind = Path(path).suffix.lower().lstrip(".") or "png"
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise FormatError(path=path, expected="a suffix such as .png, .svg or .pdf", found=f".{kind}")
     content = io.BytesIO()
-    figure.savefig(content, dpi=dpi, format=Path(path).suffix.lower().lstrip(".") or "png")
+    figure.savefig(content, dpi=dpi, format=kind)
     write_files({path: content.getvalue()})
 
 

@@ -138,3 +138,51 @@ WRONG_NUMBERS = [
 def test_a_number_out_of_range_is_a_wrong_call(words, capsys):
     assert cli.main(words) == cli.WRONG_CALL
     assert "expected" in capsys.readouterr().err
+
+
+WRONG_CALLS = [
+    (["studio", "--port", "abc"], "posable studio: --port: expected an integer, got 'abc'; see posable studio --help"),
+    (["bench", "--count", "1.5"], "posable bench: --count: expected an integer, got '1.5'; see posable bench --help"),
+    (["render", "a", "--fps", "x"], "posable render: --fps: expected a number, got 'x'; see posable render --help"),
+    (["solve", "human", "--restarts", "x"], "posable solve: --restarts: expected an integer or auto, got 'x'; see "
+     "posable solve --help"),
+    (["info", "a", "--up", "x"], "posable info: --up: expected one of 'y', 'z', got 'x'; see posable info --help"),
+    (["info", "a", "b"], "posable info: unexpected argument 'b'; see posable info --help"),
+    (["render", "a"], "posable render: expected -o/--output; see posable render --help"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "line"), WRONG_CALLS)
+def test_a_wrong_call_is_one_line(words, line, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(words)
+    assert caught.value.code == cli.WRONG_CALL
+    assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_a_misspelt_flag_suggests_the_right_one(capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["info", "a", "--jsno"])
+    assert caught.value.code == cli.WRONG_CALL
+    assert capsys.readouterr().err.startswith("posable info: unknown argument '--jsno', did you mean '--json'?")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["solve", "planar_arm", "--reach", "tip=0.5,0.5,0", "--plot", "a.xyz"],
+            "a.xyz: expected a suffix such as .png",
+        ),
+        (["solve", "planar_arm", "--reach", "tip=0.5,0.5,0", "--plot", "none/a.png"], "none/a.png: No such file"),
+        (["follow", *PATH, "--smooth", "-1"], "--smooth: expected 0 s or more, got -1"),
+        (["studio", "--detail", "nan"], "--detail: expected 0.2 to 2, got nan"),
+        (["render", "human", "-o", "a.mp4", "--fps", "0"], "--fps: expected a positive number, got 0"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(words) == cli.WRONG_CALL
+    line, *more = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert not more

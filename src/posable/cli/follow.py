@@ -49,6 +49,8 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Follow the paths and report how many frames were reached."""
+    if not 0.0 <= args.smooth < np.inf:
+        raise ps.PosableError(f"--smooth: expected 0 s or more, got {args.smooth:g}")
     skeleton = figure_of(args.figure)
     goals = goals_of(args, skeleton) + [path_goal(word, args) for word in args.path]
     motion = ps.follow(

@@ -9,12 +9,14 @@ A verb is a module of this package, named in `VERBS`, with
 
 import argparse
 import os
+import re
 import sys
 import textwrap
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
+from typing import NoReturn
 
 import posable as ps
 
@@ -49,9 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]  # of a text file
     try:
         if not argv:
-            _parser(VERBS).print_help(sys.stderr)
+            _parsers(VERBS)[0].print_help(sys.stderr)
             return WRONG_CALL
-        args = _parser(_verbs_needed(argv[0])).parse_args(argv)
+        parser, of_verbs = _parsers(_verbs_needed(argv[0]))
+        args, unknown = parser.parse_known_args(argv)
+        if unknown:
+            of_verbs[argv[0]].refuse(unknown[0])
         code = args.run(args)
         sys.stdout.flush()
         return code
@@ -78,18 +83,46 @@ def _verbs_needed(word: str) -> tuple[str, ...]:
     return (word,)
 
 
-def _parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+class Parser(argparse.ArgumentParser):
+    """A parser that reports a wrong call in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong with a command line, and end with exit code 2."""
+        for pattern, words in PHRASES:
+            message = re.sub(pattern, words, message)
+        self.exit(WRONG_CALL, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+    def refuse(self, word: str) -> NoReturn:
+        """Report a word that is no argument, with the flag that it resembles."""
+        if not word.startswith("-"):
+            self.error(f"unexpected argument {word!r}")
+        flags = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        self.error(str(ps.errors.unknown("argument", word.partition("=")[0], flags)))
+
+
+PHRASES = (  # what argparse says, and how it is said here
+    (r"argument (\S+): invalid int value: ", r"\1: expected an integer, got "),
+    (r"argument (\S+): invalid float value: ", r"\1: expected a number, got "),
+    (r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)", r"\1: expected one of \3, got \2"),
+    (r"argument (\S+): expected one argument", r"\1: expected a value"),
+    (r"the following arguments are required: ", "expected "),
+    (r"^argument ", ""),
+)
+
+
+def _parsers(verbs: Sequence[str]) -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser of command lines, and those of the verbs by name."""
+    parser = Parser(
         prog="posable",
         description="Inverse kinematics: state goals for a figure, get a pose that meets them.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"posable {ps.__version__}")
     subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    examples = []
+    examples, of_verbs = [], {}
     for verb in verbs:
         module = import_module(f"posable.cli.{verb.replace('-', '_')}")
-        verb_parser = module.add(subparsers)
+        verb_parser = of_verbs[verb] = module.add(subparsers)
         verb_parser.add_argument("--json", action="store_true", help="print the result as JSON")
         verb_parser.set_defaults(run=module.run)
         verb_parser.formatter_class = argparse.RawDescriptionHelpFormatter  # keeps examples on one line, for copying
@@ -98,7 +131,7 @@ def _parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
         examples.append(f"  {module.EXAMPLE}")
     exit_codes = "exit codes: 0 reached, 1 not reached, 2 wrong call or bad file"
     parser.epilog = "\n".join((["examples:", *examples, ""] if examples else []) + [exit_codes])
-    return parser
+    return parser, of_verbs
 
 
 def _one_line(error: Exception) -> str:

@@ -43,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     size = _size(args.size)
     if kind == "mp4" and (size[0] % 2 or size[1] % 2):
         raise ps.PosableError(f"--size: expected even numbers for MP4, got {args.size}")
+    if args.fps is not None and not 0.0 < args.fps < float("inf"):
+        raise ps.PosableError(f"--fps: expected a positive number, got {args.fps:g}")
     try:
         film = import_module("posable.studio.film")
         appearance = import_module("posable.studio.appearance")

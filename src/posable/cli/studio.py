@@ -45,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
     """Serve the page until interrupted."""
     if not 0 < args.port < 65536:
         raise ps.PosableError(f"--port: expected 1 to 65535, got {args.port}")
+    if not 0.2 <= args.detail <= 2.0:
+        raise ps.PosableError(f"--detail: expected 0.2 to 2, got {args.detail:g}")
     try:
         server = import_module("posable.studio.server")
     except ModuleNotFoundError as error:
@@ -60,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         if args.file is not None and not session.open_figure(args.file):
             session.open_path(args.file, watch=True)
         recovered = not args.fresh and session.recover()
-        page = server.Studio(session, host=args.host, port=args.port, detail=min(max(args.detail, 0.2), 2.0))
+        page = server.Studio(session, host=args.host, port=args.port, detail=args.detail)
         if recovered:
             page.greet("Unsaved work was recovered. Undo goes back to the figure as it was opened.")
         if args.json:

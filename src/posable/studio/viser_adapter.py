@@ -96,6 +96,11 @@ class Server(viser.ViserServer):
         self._broadcast = self._websock_server.queue_message
         self._websock_server.queue_message = self._queue  # type: ignore[method-assign]  # the same signature
 
+    def stop(self) -> None:
+        """Stop serving; viser would say so on standard output."""
+        with contextlib.redirect_stdout(io.StringIO()):
+            super().stop()
+
     # ----------------------------------------------------------------------------------------------- requests
 
     async def _answer(
