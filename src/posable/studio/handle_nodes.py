@@ -11,6 +11,7 @@ import viser
 
 import posable as ps
 from posable.studio.body_goals import plan_of
+from posable.studio.handles import joint_of_body
 from posable.studio.meshes import Shape, matrices_wxyz, moved, quaternions, ring, sphere
 from posable.studio.overlays import bone_of
 from posable.studio.session import Session
@@ -78,7 +79,7 @@ def girth_at(
         up: (3,) the axis at the root and at the pelvis.
         size: [m] of the figure.
     """
-    joint = skeleton.joint(next((site.joint for site in skeleton.sites if site.name == name), name))
+    joint = skeleton.joint(joint_of_body(skeleton, name))
     place, axis, own, before = frames.position(name), up, joint, np.zeros(3)
     plan = plan_of(skeleton)
     if joint.parent is not None and (plan is None or joint.name != plan.roles.get("pelvis")):
@@ -295,7 +296,7 @@ class HandleNodes:
 
     def _show_gizmo(self, view: View) -> None:
         """Show arrows and circles on the selected handle, for moves along an axis and for rotation."""
-        handle = next((h for h in view.handles if h.body == view.selected), None)
+        handle = view.selected_handle
         look = None if handle is None else (handle.body, handle.mode)
         if self.gizmo is not None and self.gizmo[0] != look:
             self._release(GIZMO)

@@ -49,6 +49,10 @@ class Handle:
             rotation=self.rotation if rotation is None else np.array(rotation, dtype=float),
         )
 
+    def at(self, frames: Any) -> Handle:
+        """Return the handle with its body's place in some frames as its target."""
+        return self.moved(frames.position(self.body), frames.rotation_matrix(self.body))
+
     def goal(self, *, dragged: bool) -> ps.goals.Goal:
         """Return its goal; a gentle hold never decides whether the goals are reached."""
         pinned = self.hold == "pinned" and not dragged
@@ -187,7 +191,7 @@ def _branch(skeleton: ps.Skeleton, body: str, held: Collection[str]) -> int:
     trunk: set[str | None] = set()
     for joint in reversed(skeleton.joints):  # parents come first
         trunk |= {joint.name, joint.parent} if joint.name in held or joint.name in trunk else set()
-    at: str | None = next((site.joint for site in skeleton.sites if site.name == body), body)
+    at: str | None = joint_of_body(skeleton, body)
     count = 0
     while at is not None and at not in trunk:
         count, at = count + 1, skeleton.joint(at).parent
@@ -231,6 +235,11 @@ def _named_ends(skeleton: ps.Skeleton) -> list[str]:
         hits = [n for n in skeleton.names if re.search(pattern, _plain(n), re.IGNORECASE) and not _SMALL.search(n)]
         found += [n for n in hits if not set(below_of(skeleton, n)) & set(hits)]
     return found if len(found) >= 3 else []
+
+
+def joint_of_body(skeleton: ps.Skeleton, body: str) -> str:
+    """Return the joint that carries a body: that of a site, or the joint itself."""
+    return next((site.joint for site in skeleton.sites if site.name == body), body)
 
 
 def below_of(skeleton: ps.Skeleton, joint: str) -> tuple[str, ...]:
@@ -310,7 +319,7 @@ def _apart(skeleton: ps.Skeleton, bodies: list[str], frames: Any) -> list[str]:
 
 def _movers(skeleton: ps.Skeleton, body: str) -> set[int]:
     """Return the degrees of freedom that move a body."""
-    at = next((site.joint for site in skeleton.sites if site.name == body), body)
+    at: str | None = joint_of_body(skeleton, body)
     out: set[int] = set()
     while at is not None:
         out.update(range(*skeleton.index(at).indices(skeleton.size)))

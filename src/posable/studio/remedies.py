@@ -64,12 +64,8 @@ class Remedies:
             session.push_undo()
             if remedy.limits:
                 self._widen(remedy.limits)
-            session.set_figure_pose(pose)
             session.handles = tuple(replace(h, hold="free") if h.body in offer.left_out else h for h in offer.handles)
-            session.snap_handles()
-            session.timeline = session.timeline.posed(pose)
-            session.result, session.ghost, session.start = None, None, session.pose
-            session.blocking, session.reasons, session.offers = (), (), ()
+            session.put_pose(pose)
         session.publish()
         session.notify(offer.text)
         return True

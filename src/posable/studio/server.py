@@ -452,8 +452,8 @@ def register_hotkeys(studio: Any) -> None:
             session.remove_handle(session.selected)
 
     def pin(_: Any) -> None:
-        handle = next((h for h in session.handles if h.body == session.selected), None)
         if session.selected is not None:
+            handle = session.view().selected_handle
             pinned = handle is not None and handle.hold == "pinned"
             session.set_handle(session.selected, hold="held" if pinned else "pinned")
 

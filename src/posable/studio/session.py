@@ -544,7 +544,7 @@ class Session(Workbench):
             self.push_undo(f"dof {name}")
             pose = self.pose.copy()
             pose[dof] = value
-            self._set(pose)
+            self.put_pose(pose)
             self._busy = True
         self.publish()
         return True
@@ -556,7 +556,7 @@ class Session(Workbench):
             return False
         with self.at_rest():
             self.push_undo()
-            self._set(values)
+            self.put_pose(values)
         self.publish()
         return True
 
@@ -564,7 +564,7 @@ class Session(Workbench):
         """Return to the rest pose and the initial handles, each held as it is now."""
         with self.at_rest():
             self.push_undo()
-            self._set(self.rest.copy())
+            self.put_pose(self.rest.copy())
             own = {h.body for h in self.handles}
             lost = [h for h in default_handles(self.skeleton, self.frames, self.limbs) if h.body not in own]
             self.handles = (*self.handles, *lost)

@@ -12,7 +12,7 @@ import posable as ps
 from posable.studio.contacts import Contact
 from posable.studio.dragging import DragResult, JointSpeeds, Settings
 from posable.studio.files import Origin
-from posable.studio.handles import Handle
+from posable.studio.handles import Handle, joint_of_body
 from posable.studio.limbs import LimbView
 from posable.studio.messages import AtLimit
 from posable.studio.timeline import Timeline
@@ -117,3 +117,13 @@ class View:
     dirty: bool  # there are unsaved changes
     calm: bool  # nothing is being dragged or played, and slow results are up to date
     can_drag: bool = True  # False while the code of the first drag is compiled
+
+    @property
+    def selected_handle(self) -> Handle | None:
+        """The handle of the selected body."""
+        return next((h for h in self.handles if h.body == self.selected), None)
+
+    @property
+    def selected_joint(self) -> str | None:
+        """The selected joint, or that of the selected site."""
+        return None if self.selected is None else joint_of_body(self.skeleton, self.selected)

@@ -145,14 +145,9 @@ class Workbench:
         self.dragging = {}
         self.companions: dict[str, dict[str, np.ndarray]] = {}  # by dragged body: those that move with it, from where
         self.dragged: tuple[str, ...] = ()  # the handles of the last result
-        self.result: DragResult | None = None
-        self.ghost: DragResult | None = None
-        self.blocking: tuple[Any, ...] = ()
-        self.reasons: tuple[Any, ...] = ()
-        self.offers: tuple[Any, ...] = ()  # remedies that are offered
         self.controlled_drag: ControlledDrag | None = None  # if drags respect velocity limits
         self.curves: dict[str, np.ndarray] = {}
-        self.start = self.pose
+        self.forget_result()
         self._last_edit: str | None = None
         self._last_target = self._last_edit_time = 0.0
         self.stale = self._busy = True
@@ -176,25 +171,31 @@ class Workbench:
 
     def snap_handles(self) -> None:
         """Move every handle to where its body is."""
-        self.handles = tuple(
-            h.moved(self.frames.position(h.body), self.frames.rotation_matrix(h.body)) for h in self.handles
-        )
+        self.handles = tuple(h.at(self.frames) for h in self.handles)
         self.active, self.stale = None, True
 
-    def _set(self, pose: np.ndarray) -> None:
+    def put_pose(self, pose: np.ndarray) -> None:
         """Set a pose that was not made by a drag."""
         self.set_figure_pose(pose)
         self.snap_handles()
         self.timeline = replace(self.timeline.posed(self.pose), playing=False)
-        self.result, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
-        self.offers = ()
+        self.forget_result()
+
+    def forget_result(self) -> None:
+        """Forget the result of the last drag and what was found about it: the pose was made by something else."""
+        self.result: DragResult | None = None
+        self.ghost: DragResult | None = None
+        self.start = self.pose
+        self.blocking: tuple[Any, ...] = ()
+        self.reasons: tuple[Any, ...] = ()
+        self.offers: tuple[Any, ...] = ()  # remedies that are offered
 
     def apply_pose(self, what: str | None, pose: np.ndarray) -> bool:
         """Set a pose (n,) made by a tool, as one step of undo; `what` as in `remember`. No drag is under way."""
         if not np.isfinite(pose).all():
             return False
         self.push_undo(what)
-        self._set(np.asarray(pose))
+        self.put_pose(np.asarray(pose))
         self._busy = True
         self.publish()
         return True
@@ -205,7 +206,7 @@ class Workbench:
         if pose is not None:
             self.set_figure_pose(pose)
             self.snap_handles()
-            self.result, self.ghost, self.start, self.blocking, self.reasons = None, None, self.pose, (), ()
+            self.forget_result()
         self.offers = ()
 
     # ---------------------------------------------------------------------------------------------------- undo and redo
@@ -231,7 +232,7 @@ class Workbench:
         """
         handles = tuple(
             h if (h.hold == "pinned" and h.body not in self.fk_bodies) or h.body in dragging
-            else h.moved(self.frames.position(h.body), self.frames.rotation_matrix(h.body))
+            else h.at(self.frames)
             for h in self.handles
         )  # fmt: skip
         return handles, self.timeline.posed(self.pose)

@@ -47,7 +47,7 @@ def joints(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
             set_value(part, part.options[0])
         if view.selected != made["selected"]:
             made["selected"] = view.selected
-            joint = next((s.joint for s in view.skeleton.sites if s.name == view.selected), view.selected)
+            joint = view.selected_joint
             found = next((title for title, names in made["parts"].items() if joint in names), None)
             if found is not None:
                 set_value(part, found)

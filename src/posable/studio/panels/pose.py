@@ -83,7 +83,7 @@ def pose(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
             others = [name for name in (*view.skeleton.names, *view.skeleton.site_names) if name not in own]
             selected.options = [NOTHING, *dict.fromkeys([*own, *others])]
         set_value(selected, view.selected or NOTHING)
-        handle = next((h for h in view.handles if h.body == view.selected), None)
+        handle = view.selected_handle
         for widget in (hold, mode):
             widget.disabled = view.selected is None
         for widget in (weight, priority, drop):

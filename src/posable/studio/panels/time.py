@@ -35,7 +35,7 @@ class Curves:
     def show(self, view: View) -> None:
         """Update the plot to a view."""
         line = view.timeline
-        joint = next((s.joint for s in view.skeleton.sites if s.name == view.selected), view.selected)
+        joint = view.selected_joint
         what = (view.figure, joint, id(line.keys), id(line.take), line.fade, line.easing, line.last)
         if what == self.what or not view.calm:
             return
