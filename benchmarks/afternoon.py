@@ -46,7 +46,7 @@ class Afternoon:
         self.began = time.monotonic()
         self.session = Session()
         self.studio = Studio(self.session, port=8320, detail=0.3)
-        self.studio.pace = lambda *_: None  # type: ignore[method-assign]  # nothing is drawn again in the middle of a drag
+        self.studio.adapt_detail = lambda *_: None  # type: ignore[method-assign]  # nothing is drawn again in the middle of a drag
         self.faults: list[str] = []
         self.session.on_notification(lambda text, kind: self.check(kind != "bad", f"the studio said: {text}"))
         self.counts = dict.fromkeys((*COUNTED, BY_BOTH), 0)

@@ -174,7 +174,7 @@ class Bench:
         self.session = Session()
         self.session.warm_up()
         self.studio = Studio(self.session, port=8190, detail=0.35)
-        self.studio.pace = lambda *_: None  # nothing is drawn again in the middle of a test
+        self.studio.adapt_detail = lambda *_: None  # nothing is drawn again in the middle of a test
         self.open_page, self.folder = open_page, folder
         self.faults = []
         self.page, self.client = self.another()

@@ -51,12 +51,12 @@ def out_of_reach() -> Session:
 def take(session: Session, open_page: Any, path: Path, camera: tuple, select: str | None) -> None:
     """Open the page, turn real shadows on, wait until the software renderer has come to rest, save."""
     studio = Studio(session, port=8280, detail=1.0)
-    studio.pace = lambda *_: None  # a picture may take its time
+    studio.adapt_detail = lambda *_: None  # a picture may take its time
     page = open_page(studio.url, 1280, 800)
     wait_for(studio.server.get_clients, "the page")
     (client,) = studio.server.get_clients().values()
     session.select(select)
-    wait_for(lambda: session.view().calm and is_in_step(page, session), "the page to be in step")
+    wait_for(lambda: session.view().idle and is_in_step(page, session), "the page to be in step")
     page.get_by_text("Software WebGL").first.wait_for()  # only where there is no GPU, as here
     client.camera.position, client.camera.look_at = camera
     client.scene.configure_default_lights(cast_shadow=True)

@@ -51,7 +51,7 @@ def session():
 
 
 def test_a_standing_person_touches_nothing_but_the_floor(session):
-    touches = session.view().touches
+    touches = session.view().contacts
     assert {touch.joint for touch in touches} <= {"ankle.L", "ankle.R", "toes.L", "toes.R"}
     assert all(touch.other == "" for touch in touches)
     assert len(touches) == 4
@@ -70,13 +70,13 @@ def test_the_floor_is_where_the_lowest_vertices_are(session):
             skinned(skin, session.frames)[:, 1].min()
             for skin in appearance_of(session.skeleton, None).skins if skin.name.startswith("shoe")
         ]  # fmt: skip
-        touches = [touch for touch in session.view().touches if touch.other == ""]
+        touches = [touch for touch in session.view().contacts if touch.other == ""]
         if lift > 0:
             assert touches == []
             continue
         assert touches[0].depth == pytest.approx(-min(feet), abs=4e-3)
         assert (contact_rings(session.view(), 1.5)[1][0] == RED).all()  # of the deepest
-        assert "below the floor" in penetration_sentences(session.view().touches, 0.012)[0]
+        assert "below the floor" in penetration_sentences(session.view().contacts, 0.012)[0]
 
 
 def test_a_hand_in_the_trunk_is_shown_and_reported_and_can_be_switched_off(session):
@@ -88,11 +88,11 @@ def test_a_hand_in_the_trunk_is_shown_and_reported_and_can_be_switched_off(sessi
     session.release()  # on a slow machine contacts are shown when the drag has ended
     session.step()
     view = session.view()
-    assert any((touch.joint, touch.other) == ("wrist.R", "spine2") for touch in view.touches)
+    assert any((touch.joint, touch.other) == ("wrist.R", "spine2") for touch in view.contacts)
     assert levels_of(view, 1.5)["wrist.R"] == VIOLET
-    assert "passes through" in " ".join(penetration_sentences(view.touches, 0.012))
+    assert "passes through" in " ".join(penetration_sentences(view.contacts, 0.012))
     session.contacts = False
-    assert session.view().touches == ()
+    assert session.view().contacts == ()
 
 
 def test_the_balance_of_a_robot_comes_from_its_solids():

@@ -162,7 +162,7 @@ def test_a_slow_page_gets_fewer_polygons(bench):
     stage = bench.studio.stage
     stage.redraw(bench.session.view(), 1.0)
     vertices = len(stage.drawn.skins[0][0].vertices)
-    type(bench.studio).pace(bench.studio, 99.0, bench.client)
+    type(bench.studio).adapt_detail(bench.studio, 99.0, bench.client)
     assert stage.detail <= 0.45
     assert 0 < len(stage.drawn.skins[0][0].vertices) < vertices
     bench.grab("hand.R", -40, 80)

@@ -1001,7 +1001,7 @@ def test_a_watched_file_is_read_again(session, tmp_path):
     assert len(session.timeline.take) == 5
     ps.save(path, ps.Motion(ps.figures.human(), np.tile(ps.figures.human().rest, (9, 1)), 30.0))
     session.watched.path, session.watched.seen = path, 0.0
-    session.watched.look()
+    session.watched.check()
     assert len(session.timeline.take) == 9
 
 
@@ -1010,7 +1010,7 @@ def changed_take(session, path, frames=9):
     human = ps.figures.human()
     ps.save(path, ps.Motion(human, np.tile(human.rest, (frames, 1)), 30.0))
     session.watched.seen = 0.0
-    session.watched.look()
+    session.watched.check()
 
 
 def test_a_watched_file_replaces_no_other_figure(session, tmp_path):
@@ -1021,7 +1021,7 @@ def test_a_watched_file_replaces_no_other_figure(session, tmp_path):
     changed_take(session, path)
     assert session.origin.figure == "panda"
     session.undo()
-    session.watched.look()
+    session.watched.check()
     assert len(session.timeline.take) == 9
 
 
@@ -1037,12 +1037,12 @@ def test_a_watched_file_leaves_saved_keys_and_asks_about_unsaved_ones_until_it_i
     assert len(session.timeline.take) == 5
     session.save_project()
     assert not session.watched.changed
-    session.watched.look()
+    session.watched.check()
     assert len(session.timeline.take) == 9
     assert list(session.timeline.keys) == [0]
     changed_take(session, path, 7)
     session.watched.leave()
-    session.watched.look()
+    session.watched.check()
     assert not session.watched.changed
     assert len(session.timeline.take) == 9
 

@@ -156,7 +156,7 @@ class WatchedFile:
         """Watch a file, or none."""
         self.path, self.seen, self._changed = path, path.stat().st_mtime if path is not None else 0.0, False
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Reload the file if it has changed, or ask if there is unsaved work."""
         if self.path is None or not self._is_open or not self.path.exists():
             return

@@ -208,7 +208,7 @@ def levels_of(view: Any, size: float) -> dict[str, tuple[int, int, int]]:
     playback limits are not shown.
     """
     inside: dict[str, tuple[int, int, int]] = {
-        name: VIOLET for touch in view.touches if touch.other for name in (touch.joint, touch.other)
+        name: VIOLET for touch in view.contacts if touch.other for name in (touch.joint, touch.other)
     }
     blocked = {joint_of(view.skeleton, block.dof) for block in view.blocking}
     if view.timeline.playing:
@@ -221,7 +221,7 @@ def levels_of(view: Any, size: float) -> dict[str, tuple[int, int, int]]:
 
 def contact_rings(view: Any, size: float) -> Lines:
     """Return a ring on the floor where a limb touches it: green, or red where it is below the floor."""
-    places = [touch for touch in view.touches if touch.place is not None]
+    places = [touch for touch in view.contacts if touch.place is not None]
     if not places or view.skeleton.up is None:
         return NONE
     turn = np.linspace(0.0, 2.0 * np.pi, 13)
@@ -272,7 +272,7 @@ def misses_of(view: Any) -> list[Miss]:
 def notes_of(view: Any) -> list[Miss]:
     """Return labels for the limits that block most: how much relaxing each of them would gain, beside its joint."""
     out = []
-    for block in view.blocking[:NOTES] if view.calm else ():
+    for block in view.blocking[:NOTES] if view.idle else ():
         joint = joint_of(view.skeleton, block.dof)
         gains = [(name, gain) for name, gain in block.gain.items() if gain > TELLING and name not in block.angles]
         if gains:

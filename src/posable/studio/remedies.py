@@ -32,14 +32,14 @@ class Remedies:
     def __init__(self, session: Workbench):
         self.session = session
 
-    def look(self) -> None:
+    def search(self) -> None:
         """Search remedies for the last result; they are shown when they are found."""
         session, engine = self.session, self.session.drag_solver
         goals = [goal for goal in engine.stated_goals() if np.isfinite(np.min(goal.tolerance))]
         work = (session.result, engine.moving, goals, session.pose.copy(), session.settings.limits, session.handles)
-        threading.Thread(target=self._look, args=work, name="posable remedies", daemon=True).start()
+        threading.Thread(target=self._search, args=work, name="posable remedies", daemon=True).start()
 
-    def _look(
+    def _search(
         self, answer: Any, skeleton: ps.Skeleton, goals: list[Any], pose: np.ndarray, limits: bool,
         handles: tuple[Handle, ...],
     ) -> None:  # fmt: skip

@@ -83,8 +83,8 @@ class Studio:
         self.server.gui.main_panel.set_width(360)
         self.server.scene.configure_environment_map("warehouse", environment_intensity=0.9)
         self.server.scene.configure_default_lights(cast_shadow=False)  # enabled once a page proves fast
-        self.server.on_client_connect(self._welcome)
-        self.server.on_client_disconnect(self._part)
+        self.server.on_client_connect(self._connected)
+        self.server.on_client_disconnect(self._disconnected)
         self.stage = Stage(self.server, session, detail=detail)
         self.refreshers = self._panels()
         self._open = True
@@ -136,7 +136,7 @@ class Studio:
     def save(self, client: viser.ClientHandle | None) -> None:
         """Send the project to a page as a download, with the view of that page."""
         if client is not None:
-            self._look(client.camera)
+            self._remember_view(client.camera)
         name, data = self.session.save_project()
         if client is not None:
             client.send_file_download(name, data, save_immediately=True)
@@ -193,23 +193,24 @@ class Studio:
             self._notify(client, text, "good", 20.0)
         self._greeting = "" if pages else " ".join(filter(None, (text, self._greeting)))
 
-    def _part(self, client: viser.ClientHandle) -> None:
+    def _disconnected(self, client: viser.ClientHandle) -> None:
         """End the drags and the question of a page that has disconnected."""
         self.stage.handles.release_client(client.client_id)
         self.questions.forget(client)
 
-    def _welcome(self, client: viser.ClientHandle) -> None:
+    def _connected(self, client: viser.ClientHandle) -> None:
         """Give a new page the view of the last one and measure its speed; a page that reconnects keeps its view."""
         self.refresh_soon()  # it may have to be asked something
         with contextlib.suppress(Exception):  # a page that has disconnected
             place = client.camera.position
             told = (self.server.initial_camera.position, place)
             view = self._view_from(place) or self.session.camera
-            client.camera.on_update(self._look)
+            client.camera.on_update(self._remember_view)
             if self._greeting:
                 self._notify(client, self._greeting, "good", 20.0)
                 self._greeting = ""
-            threading.Thread(target=self._time, args=(client, view, told), name="posable pace", daemon=True).start()
+            args = (client, view, told)
+            threading.Thread(target=self._measure_speed, args=args, name="posable rendering", daemon=True).start()
 
     def _view_from(self, place: np.ndarray) -> dict[str, Any] | None:
         """Return the last view that some page had from a place (3,) [m], also if its up axis differs."""
@@ -218,7 +219,7 @@ class Studio:
                 return view
         return None
 
-    def _look(self, camera: viser.CameraHandle) -> None:
+    def _remember_view(self, camera: viser.CameraHandle) -> None:
         self.session.camera = {"position": camera.position.tolist(), "look_at": camera.look_at.tolist()}
         number = camera.client.client_id
         self._views.pop(number, None)
@@ -226,7 +227,7 @@ class Studio:
         if len(self._views) > MOST_VIEWS:
             del self._views[next(iter(self._views))]
 
-    def _time(
+    def _measure_speed(
         self, client: viser.ClientHandle, view: dict[str, Any] | None, told: tuple[np.ndarray, np.ndarray]
     ) -> None:
         """Measure a new page's rendering speed: fast pages get shadows, slow ones fewer polygons.
@@ -247,9 +248,9 @@ class Studio:
                 client.camera.position, client.camera.look_at = view["position"], view["look_at"]
             begin = time.perf_counter()
             client.get_render(48, 64, timeout=PATIENCE)
-            self.pace(time.perf_counter() - begin, client)
+            self.adapt_detail(time.perf_counter() - begin, client)
 
-    def pace(self, seconds: float, client: viser.ClientHandle) -> None:
+    def adapt_detail(self, seconds: float, client: viser.ClientHandle) -> None:
         """Adapt the detail to a page's rendering time [s]. All pages share one figure, so the slowest decides."""
         if seconds < FAST:
             client.scene.configure_default_lights(cast_shadow=True)
@@ -257,13 +258,13 @@ class Studio:
             with self._sending:
                 self.stage.redraw(self._view, COARSE)
 
-    def look(self, client: viser.ClientHandle | None, view: Side) -> None:
+    def turn_view(self, client: viser.ClientHandle | None, view: Side) -> None:
         """Move a page's camera to a side of the figure, or frame the selection."""
         if client is not None:
             client.camera.position, client.camera.look_at = camera_pose(
                 self._view, view, client.camera, self.stage.front
             )
-            self._look(client.camera)
+            self._remember_view(client.camera)
 
     # --------------------------------------------------------------------------------------------------- showing
 
@@ -473,11 +474,11 @@ def register_hotkeys(studio: Any) -> None:
         ("Mirror the pose", "M", None, lambda _: session.pose_tools.mirror()),
         ("Pin or unpin the selected handle", "P", None, pin),
         ("Save the project", "S", "cmd/ctrl", lambda event: studio.save(event.client)),
-        ("View from the front", "1", None, lambda event: studio.look(event.client, "front")),
-        ("View from the right", "2", None, lambda event: studio.look(event.client, "right")),
-        ("View from the back", "3", None, lambda event: studio.look(event.client, "back")),
-        ("View from above", "4", None, lambda event: studio.look(event.client, "top")),
-        ("Frame the selection, or the figure", "F", None, lambda event: studio.look(event.client, "frame")),
+        ("View from the front", "1", None, lambda event: studio.turn_view(event.client, "front")),
+        ("View from the right", "2", None, lambda event: studio.turn_view(event.client, "right")),
+        ("View from the back", "3", None, lambda event: studio.turn_view(event.client, "back")),
+        ("View from above", "4", None, lambda event: studio.turn_view(event.client, "top")),
+        ("Frame the selection, or the figure", "F", None, lambda event: studio.turn_view(event.client, "frame")),
     )
     for label, key, modifier, action in commands:
         gui.add_command(label, hotkey=key, modifier=modifier).on_trigger(action)

@@ -249,7 +249,7 @@ class Session(Workbench):
                 return
             try:
                 self.step()
-                self.watched.look()
+                self.watched.check()
                 if time.monotonic() - autosaved > AUTOSAVE and self.active is None:
                     autosaved = time.monotonic()
                     self.autosave()
@@ -457,7 +457,7 @@ class Session(Workbench):
             ):  # else nobody should wait for it
                 if not self.result.ok and self.controlled_drag is None:
                     self.blocking, self.reasons = self.drag_solver.blocking(), self.drag_solver.reasons()
-                    self.remedies.look()
+                    self.remedies.search()
                 if not np.array_equal(self.start, self.pose):
                     self.curves = self.drag_solver.curves(self.handles, self.start)
         self.publish()

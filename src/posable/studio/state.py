@@ -99,7 +99,7 @@ class View:
     ghost: np.ndarray | None
     ghost_result: DragResult | None
     limits: tuple[AtLimit, ...]
-    touches: tuple[Contact, ...]  # contacts between limbs and with the floor
+    contacts: tuple[Contact, ...]  # contacts between limbs and with the floor
     support: np.ndarray  # (N, 3) [m] points of solids on the floor
     blocking: tuple[Any, ...]
     reasons: tuple[Any, ...]
@@ -115,7 +115,7 @@ class View:
     library: tuple[str, ...]
     name: str
     dirty: bool  # there are unsaved changes
-    calm: bool  # nothing is being dragged or played, and slow results are up to date
+    idle: bool  # nothing is being dragged or played, and slow results are up to date
     can_drag: bool = True  # False while the code of the first drag is compiled
 
     @property

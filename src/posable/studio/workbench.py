@@ -43,7 +43,7 @@ class Workbench:
         self.lock = threading.RLock()  # guards everything below
         self.wake = threading.Event()
         self._listeners: list[Callable[[View], None]] = []
-        self._speakers: list[Callable[[str, str], None]] = []
+        self._notified: list[Callable[[str, str], None]] = []
         self._views = 0
         self.history: History[State] = History()
         self.dragging: dict[str, np.ndarray] = {}  # the bodies being dragged, with their positions at the start
@@ -191,7 +191,7 @@ class Workbench:
         self.offers: tuple[Any, ...] = ()  # remedies that are offered
 
     def apply_pose(self, what: str | None, pose: np.ndarray) -> bool:
-        """Set a pose (n,) made by a tool, as one step of undo; `what` as in `remember`. No drag is under way."""
+        """Set a pose (n,) made by a tool, as one step of undo; `what` as in `push_undo`. No drag is in progress."""
         if not np.isfinite(pose).all():
             return False
         self.push_undo(what)
@@ -245,20 +245,20 @@ class Workbench:
             self.rest, self.strength, self.library, self.settings, self._revision, self.blend,
         )  # fmt: skip
 
-    def push_undo(self, doing: str | None = None) -> None:
-        """Record the current state for undo. Consecutive small steps of the same `doing` (a slider) are merged."""
+    def push_undo(self, edit: str | None = None) -> None:
+        """Record the current state for undo. Consecutive small steps of the same `edit` (a slider) are merged."""
         self.flush()
-        self.push_state(doing)
+        self.push_state(edit)
 
-    def push_state(self, doing: str | None = None) -> None:
-        """Do so without the drags that wait."""
+    def push_state(self, edit: str | None = None) -> None:
+        """Record the current state for undo, without processing the waiting drags first."""
         now = time.perf_counter()
-        again = doing is not None and doing == self._last_edit and now - self._last_edit_time < ONE_CHANGE
+        again = edit is not None and edit == self._last_edit and now - self._last_edit_time < ONE_CHANGE
         if not again:
             self.history.remember(self.state())
         self._newest += 1
         self._revision = self._newest
-        self._last_edit, self._last_edit_time = doing, now
+        self._last_edit, self._last_edit_time = edit, now
         self._last_target, self.stale = now, True
 
     def undo(self) -> bool:
@@ -278,7 +278,7 @@ class Workbench:
         self.publish()
         return True
 
-    # ------------------------------------------------------------------------------------------------ who is looking on
+    # ------------------------------------------------------------------------------------------- views and messages
 
     def view(self) -> View:
         """Return the current state for display."""
@@ -327,14 +327,14 @@ class Workbench:
         """Call `listener` with a view after every change; it must be quick."""
         self._listeners.append(listener)
 
-    def on_notification(self, speaker: Callable[[str, str], None]) -> None:
-        """Call `speaker` with every message and its kind, "good" or "bad"."""
-        self._speakers.append(speaker)
+    def on_notification(self, listener: Callable[[str, str], None]) -> None:
+        """Call `listener` with every message and its kind, "good" or "bad"."""
+        self._notified.append(listener)
 
     def notify(self, text: str, kind: str = "good") -> None:
         """Show a message to users, without control characters and local paths."""
-        for speaker in self._speakers:
-            speaker(strip_control(without_paths(text)), kind)
+        for listener in self._notified:
+            listener(strip_control(without_paths(text)), kind)
 
     def publish(self) -> None:
         """Notify every listener with the current view."""

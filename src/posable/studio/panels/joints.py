@@ -53,7 +53,7 @@ def joints(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
                 set_value(part, found)
         if made["part"] != part.value:
             build(view)
-        if view.calm:
+        if view.idle:
             set_value(values, ", ".join(f"{value:.6g}" for value in view.pose))
             for dof, (slider, scale) in made["sliders"].items():
                 value = float(np.clip(rounded(view.pose[dof], scale), slider.min, slider.max))
@@ -144,7 +144,7 @@ def strength(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh
             shown["selected"] = view.selected
             if view.selected in joint.options:
                 set_value(joint, view.selected)
-        if view.calm:
+        if view.idle:
             set_value(power, _power(view.strength.get(joint.value, 1.0)))
         changed = [f"{escape_markdown(name)} × {value:.2g}" for name, value in view.strength.items()]
         more = f" and {len(changed) - LISTED} more" if len(changed) > LISTED else ""

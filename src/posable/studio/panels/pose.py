@@ -227,7 +227,7 @@ def limb(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         set_value(blend, view.blend.get(which.value, 1.0))
         if view.limb is not None:
             angle = (view.limb.swivel + np.pi) % (2.0 * np.pi) - np.pi
-            if view.calm:
+            if view.idle:
                 set_value(swivel, float(np.clip(round(np.degrees(angle) * 2.0) / 2.0, -180.0, 180.0)))
             set_text(bar, ranges_bar(view.limb.ranges, angle, f"{view.limb.branches} branches."))
         else:

@@ -57,7 +57,7 @@ def lines_for(view: View) -> list[str]:
     """Return the status of a view as lines of Markdown."""
     if view.timeline.playing:
         return [f"Playing at {view.timeline.fps:g} frames per second."]
-    touching = penetration_sentences(view.touches, DEEP * extent(view.skeleton))
+    touching = penetration_sentences(view.contacts, DEEP * extent(view.skeleton))
     if view.result is None:
         return [welcome(view), *doubts(view.skeleton), *_markers(view), *_scales(view), *touching, *_at_limits(view)]
     answer = view.result
@@ -163,7 +163,7 @@ def display(gui: viser.GuiApi, session: Session, studio: Any) -> Refresh:
         setattr(session if name == "contacts" else studio.stage, name, value)
         studio.show(session.view())
 
-    views.on_click(lambda event: studio.look(event.client, event.target.value))
+    views.on_click(lambda event: studio.turn_view(event.client, event.target.value))
     balance.on_update(on_user_change(lambda value: change("balance", value)))
     contacts.on_update(on_user_change(lambda value: change("contacts", value)))
     follow.on_update(on_user_change(lambda value: change("follow", value)))

@@ -37,7 +37,7 @@ class Curves:
         line = view.timeline
         joint = view.selected_joint
         what = (view.figure, joint, id(line.keys), id(line.take), line.fade, line.easing, line.last)
-        if what == self.what or not view.calm:
+        if what == self.what or not view.idle:
             return
         self.what = what
         if self.plot is not None:
