@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from posable.studio.contacts import lock_body
+from posable.studio.document import Document
 from posable.studio.handles import is_number
 from posable.studio.timeline import EASINGS, FASTEST, LONGEST
-from posable.studio.workbench import Workbench
 
 LOCKED = 2000  # frames over which a contact can be locked
 
@@ -19,7 +19,7 @@ LOCKED = 2000  # frames over which a contact can be locked
 class Player:
     """Moves a session through time and edits its keys. Invalid arguments change nothing and return False."""
 
-    def __init__(self, session: Workbench):
+    def __init__(self, session: Document):
         self.session = session
         self._played = 0.0  # [s] when the frame shown was reached
 

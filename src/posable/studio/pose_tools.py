@@ -11,11 +11,11 @@ import numpy as np
 import posable as ps
 from posable.studio.appearance import root_joint
 from posable.studio.body_goals import plan_of
+from posable.studio.document import Document
 from posable.studio.dragging import with_lengths
 from posable.studio.handles import checked_target, is_number
 from posable.studio.limbs import at_swivel, branch_poses
 from posable.studio.messages import strip_control
-from posable.studio.workbench import Workbench
 
 _SWAPS = (("left", "right"), ("Left", "Right"), ("LEFT", "RIGHT"))
 _SIDE = re.compile(r"(?:(?<=^)|(?<=[._\-:0-9]))([lrLR])(?=$|[._\-0-9])")
@@ -101,7 +101,7 @@ def _reflection(normal: np.ndarray) -> np.ndarray:
 class PoseTools:
     """Changes the pose of a session as a whole. Invalid arguments change nothing and return False."""
 
-    def __init__(self, session: Workbench):
+    def __init__(self, session: Document):
         self.session = session
         self.clipboard: dict[str, float] = {}
 
@@ -182,7 +182,7 @@ def _standing(skeleton: ps.Skeleton) -> set[int]:
 class LimbTools:
     """Poses one limb of a session. Invalid arguments change nothing and return False."""
 
-    def __init__(self, session: Workbench):
+    def __init__(self, session: Document):
         self.session = session
 
     def blend(self, name: str, share: float) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import posable as ps
+from posable.studio.document import Document
 from posable.studio.handles import Handle
-from posable.studio.workbench import Workbench
 
 _FOR_PROGRAMS = re.compile(r" Solve from remedy\.start.*$")  # of no use on a page
 
@@ -29,7 +29,7 @@ class Offer:
 class Remedies:
     """The remedies for the last drag of a session; any change of the figure discards them."""
 
-    def __init__(self, session: Workbench):
+    def __init__(self, session: Document):
         self.session = session
 
     def search(self) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 import posable as ps
 from posable.studio import project
 from posable.studio.appearance import asset, has_body
+from posable.studio.document import Document
 from posable.studio.dragging import (
     LONGEST,
     ROUNDS,
@@ -45,7 +46,6 @@ from posable.studio.limbs import blended, ends_of, limb_view, with_elbow_near
 from posable.studio.player import Player
 from posable.studio.pose_tools import LimbTools, PoseTools
 from posable.studio.remedies import Remedies
-from posable.studio.workbench import Workbench
 
 FRAME = 1.0 / 60.0  # [s] between frames while playing
 IDLE = 0.12  # [s] without a new target before slow results are computed: blocking limits, curves
@@ -55,7 +55,7 @@ AUTOSAVE = 3.0  # [s] between two copies of unsaved work
 WEAKEST, STRONGEST = 0.03, 30.0  # bounds of a joint's strength, relative to its own
 
 
-class Session(Workbench):
+class Session(Document):
     """A figure being posed. Methods may be called from any thread; invalid arguments change nothing and return False.
 
     Args:

@@ -1,4 +1,7 @@
-"""The figure on screen as plain data: what is open, its pose, undo and redo, and listeners."""
+"""The document: the figure on screen as plain data, with undo and redo, and the listeners that display it.
+
+The tools (`player.py`, `pose_tools.py`, `remedies.py`) change a document. `session.py` adds drags, and assembles the tools.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ ONE_CHANGE = 1.5  # [s] within which steps of one slider are merged into one und
 FIGURES = 3  # figures that undo can return to
 
 
-class Workbench:
-    """A figure, its pose and its history. Methods may be called from any thread.
+class Document:
+    """A figure with its pose, handles, timeline and history. Methods may be called from any thread.
 
     Args:
         source: The figure or file contents to open; the human by default.
