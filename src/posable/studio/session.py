@@ -37,10 +37,8 @@ from posable.studio.handles import (
     Handle,
     below_of,
     checked_target,
-    default_handles,
     handle_at,
     is_number,
-    nearest_to_ray,
 )  # fmt: skip
 from posable.studio.limbs import blended, ends_of, limb_view, with_elbow_near
 from posable.studio.player import Player
@@ -462,22 +460,7 @@ class Session(Document):
                     self.curves = self.drag_solver.curves(self.handles, self.start)
         self.publish()
 
-    # ---------------------------------------------------------------------------------------------------- handles
-
-    def select(self, body: str | None, *, add: bool = False) -> bool:
-        """Select a joint or site for the panels, or nothing; with `add`, extend the selection."""
-        if body is not None and body not in (*self.skeleton.names, *self.skeleton.site_names):
-            return False
-        with self.lock:
-            if not add or body is None:
-                self.selection = () if body is None else (body,)
-            elif body in self.selection:
-                self.selection = tuple(name for name in self.selection if name != body)
-            elif any(h.body == body for h in self.handles):
-                self.selection = (*self.selection, body)
-            self.selected = self.selection[-1] if self.selection else None
-        self.publish()
-        return True
+    # ------------------------------------------------------------------------------ changes that are solved for again
 
     def set_handle(
         self,
@@ -505,77 +488,6 @@ class Session(Document):
                 self._solve_again()
         self.publish()
         return True
-
-    def remove_handle(self, body: str) -> bool:
-        """Remove a handle."""
-        if all(h.body != body for h in self.handles):
-            return False
-        with self.lock:
-            self.push_undo()
-            self.handles = tuple(h for h in self.handles if h.body != body)
-            self.selected = None if self.selected == body else self.selected
-            self.active = None
-        self.publish()
-        return True
-
-    def pick(self, origin: Any, direction: Any) -> str | None:
-        """Select and return the joint or site nearest to a ray, if one is near; of several, the one in front."""
-        target = checked_target(origin, None), checked_target(direction, None)
-        if target[0] is None or target[1] is None:
-            return None
-        names = (*self.skeleton.names, *self.skeleton.site_names)
-        body = nearest_to_ray(self.frames, names, target[0][0], target[1][0])  # type: ignore[arg-type]  # both are given
-        if body is not None:
-            self.select(body)
-        return body
-
-    # ------------------------------------------------------------------------------------------------- the pose
-
-    def set_dof(self, name: str, value: float) -> bool:
-        """Set one degree of freedom [rad, m] by forward kinematics, clipped to its limits if they are on."""
-        if name not in self.skeleton.dof_names or not is_number(value, -1e6, 1e6):
-            return False
-        with self.at_rest():
-            dof = self.skeleton.dof(name)
-            if self.settings.limits:
-                value = float(np.clip(value, self.skeleton.lower[dof], self.skeleton.upper[dof]))
-            if abs(self.pose[dof] - value) < 1e-12:
-                return True
-            self.push_undo(f"dof {name}")
-            pose = self.pose.copy()
-            pose[dof] = value
-            self.put_pose(pose)
-            self._busy = True
-        self.publish()
-        return True
-
-    def set_pose(self, pose: Any) -> bool:
-        """Set the pose (n,) [rad, m]."""
-        values = np.array(pose, dtype=float)
-        if values.shape != (self.skeleton.size,) or not np.isfinite(values).all():
-            return False
-        with self.at_rest():
-            self.push_undo()
-            self.put_pose(values)
-        self.publish()
-        return True
-
-    def reset(self) -> None:
-        """Return to the rest pose and the initial handles, each held as it is now."""
-        with self.at_rest():
-            self.push_undo()
-            self.put_pose(self.rest.copy())
-            own = {h.body for h in self.handles}
-            lost = [h for h in default_handles(self.skeleton, self.frames, self.limbs) if h.body not in own]
-            self.handles = (*self.handles, *lost)
-        self.publish()
-
-    def set_rest(self, *, own: bool = False) -> None:
-        """Make the current pose the rest pose that drags relax to; with `own`, restore the figure's."""
-        with self.lock:
-            self.push_undo()
-            self.rest = np.array(self.skeleton.rest if own else self.pose)
-        self.publish()
 
     def set_strength(self, joint: str, strength: float, *, below: bool = False) -> bool:
         """Scale the strength of a joint and, with `below`, of its descendants: stronger joints move later."""
