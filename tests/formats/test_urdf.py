@@ -438,6 +438,28 @@ def test_meshes_and_shapes_carry_their_colors(fixtures, tmp_path):
     assert shapes["link3"] is None
 
 
+def test_origins_are_exact_close_to_a_pitch_of_90_degrees(tmp_path):
+    for off in (0.0, 1e-9, 1e-7, 1e-5, -1e-8):
+        turn = Rotation.from_euler("xyz", [0.3, np.pi / 2 + off, -0.7]).as_matrix()
+        arm = ps.Skeleton([ps.Joint("base", ps.Fixed()), ps.Joint("arm", ps.Revolute("z"), "base", rotation=turn)])
+        save(tmp_path / "arm.urdf", arm)
+        again = load(tmp_path / "arm.urdf").skeleton
+        assert np.abs(forward(again, again.rest).rotation_matrix("arm") - turn).max() < 1e-15
+
+
+def test_what_a_tree_of_hinges_cannot_hold_is_a_warning(tmp_path):
+    joints = [ps.Joint("base", ps.Fixed()), ps.Joint("ball", ps.Ball("rotvec"), "base", offset=(0, 0, 1)),
+              ps.Joint("arm", ps.Revolute("x"), "base", offset=(0, 1, 0))]  # fmt: skip
+    figure = ps.Skeleton(joints, [ps.Site("a", "ball", (0, 1, 0)), ps.Site("b", "arm", (0, 0, 1))],
+                         loops=[("a", "b", False)])  # fmt: skip
+    with pytest.warns(PosableWarning) as caught:
+        save(tmp_path / "loop.urdf", figure)
+    text = " ".join(str(warning.message) for warning in caught)
+    assert "1 closed loops cannot be written to URDF, which is a tree: a to b" in text
+    assert "1 ball joints were written as hinges" in text
+    assert load(tmp_path / "loop.urdf").skeleton.size == 4
+
+
 def test_all_solids_of_a_robot_are_written_and_the_rest_is_named(tmp_path):
     turn = Rotation.from_rotvec([0.3, -0.2, 0.5])
     solids = [

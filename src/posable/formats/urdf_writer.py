@@ -3,7 +3,7 @@
 A joint of several degrees of freedom becomes a chain of hinges and sliders whose links have no mass; a ball joint of
 rotation vectors becomes three hinges about x, y and z, which reach the same rotations by other numbers. A free joint
 is URDF's floating joint. Sites become links on fixed joints. Convex hulls are written as STL files beside the URDF;
-shapes that are only displayed are `visual`, the others `collision`. A warning names the shapes that URDF cannot hold.
+shapes that are only displayed are `visual`, the others `collision`. Warnings name what URDF cannot hold.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
-from scipy.spatial.transform import Rotation
 
-from posable.engine.joints import SLIDE, SWING
+from posable.engine.joints import SLIDE, SWING, TURN
 from posable.errors import FormatError, PosableWarning
 from posable.formats.base import Options
 from posable.formats.scene import Scene
@@ -70,6 +69,18 @@ class _Writer:
                 f"{len(lost)} of {len(skeleton.shapes)} shapes cannot be written to URDF, which has no planes, and no "
                 f"world beside a fixed root: {names}; they can be obstacles of NoCollision",
                 PosableWarning, stacklevel=2,
+            )  # fmt: skip
+        if skeleton.loops:
+            first, second, _ = skeleton.loops[0]
+            warnings.warn(
+                f"{len(skeleton.loops)} closed loops cannot be written to URDF, which is a tree: {first} to {second}",
+                PosableWarning, stacklevel=2,
+            )  # fmt: skip
+        balls = [joint.name for joint in skeleton.joints if not isinstance(joint.motion, Free) and _is_ball(joint)]
+        if balls:
+            warnings.warn(
+                f"{len(balls)} ball joints were written as hinges: other angles for the same rotation, and "
+                f"limits on each of them: {', '.join(balls[:3])}", PosableWarning, stacklevel=2,
             )  # fmt: skip
 
     def _link_names(self) -> dict[str, str]:
@@ -199,6 +210,11 @@ def _elements(joint: Joint) -> list[tuple[np.ndarray, str]]:
     return out
 
 
+def _is_ball(joint: Joint) -> bool:
+    """Return whether a joint has a rotation vector or a swing, whose numbers are no angles of hinges."""
+    return any(dof.kind not in (SLIDE, TURN) for dof in joint.motion.dofs)
+
+
 def _at_origin(joint: Joint) -> bool:
     turn = rotation_matrix(joint.rotation)
     return not np.any(joint.offset) and turn is not None and np.array_equal(turn, np.eye(3))
@@ -210,10 +226,17 @@ def _text(values: np.ndarray) -> str:
 
 def _origin(element: ElementTree.Element, offset, rotation) -> None:
     turn = rotation_matrix(rotation)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Gimbal lock")  # any equivalent angles are fine
-        angles = Rotation.from_matrix(turn).as_euler("xyz")
+    angles = np.zeros(3) if turn is None else _roll_pitch_yaw(turn)
     ElementTree.SubElement(element, "origin", {"xyz": _text(np.asarray(offset, float)), "rpy": _text(angles)})
+
+
+def _roll_pitch_yaw(turn: np.ndarray) -> np.ndarray:
+    """Return angles (3,) of a rotation (3, 3), exact also close to a pitch of 90 degrees: roll is what yaw leaves."""
+    yaw = np.arctan2(turn[1, 0], turn[0, 0])
+    c, s = np.cos(yaw), np.sin(yaw)
+    pitch = np.arctan2(-turn[2, 0], c * turn[0, 0] + s * turn[1, 0])
+    roll = np.arctan2(s * turn[0, 2] - c * turn[1, 2], c * turn[1, 1] - s * turn[0, 1])
+    return np.array([roll, pitch, yaw])
 
 
 def _z_to(axis: np.ndarray) -> np.ndarray:
