@@ -556,10 +556,7 @@ def _bone_joints(
     slides = sorted(dof for dof in bone.dofs if dof.startswith("t"))
     order = "".join(dof[1] for dof in reversed(bone.dofs) if dof.startswith("r"))
     offset, rotation = place
-    body = {
-        "mass": max(bone.mass * figure.mass, 0.0),
-        "center": bone.frame.T @ (bone.direction * bone.center) * unit,
-    }
+    body = {"mass": max(bone.mass * figure.mass, 0.0), "center": bone.frame.T @ (bone.direction * bone.center) * unit}
     if "l" in bone.dofs:
         source.warn(f"bone {bone.name!r} changes its length (dof l): that column is left out")
     if len(slides) == 3 and len(order) == 3:

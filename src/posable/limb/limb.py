@@ -8,7 +8,7 @@ from typing import Any
 from posable.errors import GoalError
 from posable.limb.aim import aim
 from posable.limb.base import LimbCore
-from posable.limb.partial_orientation import reachable_spins, solve_partial
+from posable.limb.partial_orientation import solve_partial
 from posable.limb.redundancy import (
     aim_solutions,
     aim_swivel_ranges,
@@ -16,6 +16,7 @@ from posable.limb.redundancy import (
     partial_solutions,
     partial_swivel_ranges,
     partial_with_objective,
+    reachable_spins,
     solve_with_objective,
 )
 from posable.limb.solution import LimbSolution

@@ -22,7 +22,7 @@ from posable.limb.ball_ik import INFEASIBLE, ball_rotation
 from posable.limb.base import LimbCore, leading_axes, read_direction, read_directions, read_numbers, scratch_memory
 from posable.limb.circle import RANGES
 from posable.limb.kernels import BRANCH, REPORT, SLACK, TURN_ERROR
-from posable.limb.partial_orientation import reachable_spins, site_frame, solve_partial, target_of_spin
+from posable.limb.partial_orientation import read_goals, site_frame, solve_partial, spins_of, target_of_spin
 from posable.limb.solution import Branch, LimbSolution, SwivelRange
 from posable.limb.srs_chain import TOOL
 from posable.model.kinematics import place_bodies
@@ -208,6 +208,34 @@ def target_at_spin(limb: LimbCore, position: Any, axis: Any, along: Any, spin: A
     )
     out[:3, 3], out[:3, :3] = flat[:3], flat[3:].reshape(3, 3)
     return out
+
+
+def reachable_spins(
+    limb: LimbCore, position: Any, axis: Any, along: Any, *, limits: bool = True, base: Any = None
+) -> list[tuple[float, float]]:
+    """Return the ranges of spins at which the last joint is within reach of the middle one.
+
+    Args:
+        position: (3,) [m], the position of the site.
+        axis: "x", ... or (3,), an axis of the site.
+        along: (3,), the direction of that axis in the world.
+        limits: Whether the limits of the middle joint hold.
+        base: (n,), the pose of the rest of the figure; by default the rest pose.
+
+    Returns:
+        Ranges (lo, hi) [rad].
+    """
+    places, alongs, lead = read_goals(position, along, base)
+    if lead != ():
+        raise GoalError("position", expected="one goal", got=f"leading axes {lead}")
+    _, roots, _ = limb.base_frames(base)
+    out = np.empty((4, 2))
+    near, far = limb.reach_of(limits=limits)
+    count = spins_of(
+        roots[0], limb.directions, site_frame(axis), limb.tool_in_site(), places[0], alongs[0], near, far,
+        scratch_memory(), out,
+    )  # fmt: skip
+    return [(float(lo), float(hi)) for lo, hi in out[:count]]
 
 
 def partial_solutions(

@@ -13,12 +13,7 @@ from posable.model.kinematics import as_poses, forward, in_rows, scratch
 from posable.model.skeleton import Skeleton
 
 ROWS = ("position", "rotation", "pose", "axes")
-METHODS = {
-    "cross": kernels.CROSS,
-    "adjoint": kernels.ADJOINT,
-    "adjusted": kernels.ADJUSTED,
-    "finite": kernels.FINITE,
-}
+METHODS = {"cross": kernels.CROSS, "adjoint": kernels.ADJOINT, "adjusted": kernels.ADJUSTED, "finite": kernels.FINITE}
 FRAMES = {"world": kernels.WORLD_AXES, "body": kernels.OWN_AXES}
 
 

@@ -160,11 +160,7 @@ def _scaled(vector: Floats, length: float) -> Floats:
 
 
 def _average_shapes(
-    places: Floats,
-    tree: list[tuple[int, int]],
-    offsets: dict[int, Floats],
-    lengths: Mapping[int, float],
-    left: Floats,
+    places: Floats, tree: list[tuple[int, int]], offsets: dict[int, Floats], lengths: Mapping[int, float], left: Floats
 ) -> set[int]:
     """Set the relative directions of bones that share a joint (hips, shoulders) to their average over the clip.
 

@@ -466,11 +466,7 @@ def remedies_of_choices(remedies: Remedies) -> list[Remedy]:
             text = f"No change needed: {answer.problem.labels[0]} alone is reached. Solve for remedy.goals."
             return [Remedy(text, goals=goals, verified=True, skeleton=remedies.skeleton, pose=answer.pose)]
         for remedy in remedies_for(answer, remedies._again, remedies.deadline):
-            kind = (
-                bool(remedy.limits),
-                bool(remedy.targets),
-                len(remedy.goals),
-            )  # the kind of remedy
+            kind = (bool(remedy.limits), bool(remedy.targets), len(remedy.goals))  # the kind of remedy
             if kind not in best or remedy.size < best[kind].size:
                 best[kind] = remedy
     return list(best.values())

@@ -261,10 +261,7 @@ def pose_derivative(
 def extrapolated(problem_at: Callable[[float], Problem], theta: np.ndarray) -> np.ndarray:
     """Return the derivative (n,) of the gradient at theta (n,) with respect to a parameter of the problem."""
     at = {h: problem_at(h).evaluate(theta)[1] for h in (STEP, -STEP, 0.5 * STEP, -0.5 * STEP)}
-    wide, near = (
-        (at[STEP] - at[-STEP]) / (2.0 * STEP),
-        (at[0.5 * STEP] - at[-0.5 * STEP]) / STEP,
-    )
+    wide, near = ((at[STEP] - at[-STEP]) / (2.0 * STEP), (at[0.5 * STEP] - at[-0.5 * STEP]) / STEP)
     return (4.0 * near - wide) / 3.0
 
 
