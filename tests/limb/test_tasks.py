@@ -7,8 +7,7 @@ import pytest
 
 import posable as ps
 from posable.limb import two_link
-from posable.limb.partial_orientation import reachable_spins
-from posable.limb.redundancy import swivel_rates
+from posable.limb.redundancy import reachable_spins, swivel_rates
 
 
 @pytest.mark.parametrize("limits", [False, True])

@@ -12,16 +12,16 @@ from posable.errors import GoalError
 from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT, ball_rotation, slack_in
 from posable.limb.base import (
     LimbCore,
-    broadcast_rows,
     common_lead,
     leading_axes,
     preferences,
     read_direction,
     read_numbers,
-    run_in_parallel,
+    run_batch,
     scratch_memory,
+    vectors_in,
 )
-from posable.limb.circle import (  # fmt: skip
+from posable.limb.circle import (
     AXES,
     BEND,
     BEND_SLACK,
@@ -57,17 +57,16 @@ from posable.limb.kernels import (
     BRANCH,
     FITS,
     PLACE_ERROR,
-    REPORT,
     SLACK,
     SWIVEL,
     TURN_ERROR,
-    copy_numbers,
     fit_at_swivel,
     fit_branch,
-    halton,
+    place_error,
+    rotate,
     set_tip,
 )
-from posable.limb.nearest import KEPT, LIST, add_candidate, bounded_step, clear_candidates, place_error, rotate
+from posable.limb.nearest import KEPT, LIST, add_candidate, bounded_step, clear_candidates, copy_numbers, halton
 from posable.limb.partial_orientation import COMFORT, ENOUGH, MOST
 from posable.limb.solution import LimbSolution
 from posable.limb.srs_chain import BOX, LOWER_TURN, REST, SIGN, TOOL_TURN, UPPER_TURN
@@ -91,6 +90,16 @@ def set_aim(limb, root, point, axis, w):
         w[POINT + m] = root[3 + m] * x + root[6 + m] * y + root[9 + m] * z
         o = TOOL_TURN + 3 * m
         w[DIRECTION + m] = limb[o] * axis[0] + limb[o + 1] * axis[1] + limb[o + 2] * axis[2]
+
+
+@kernel
+def slack_of_last(limb, held):
+    """Return the slack of the last joint at raw values held (3,)."""
+    return min(
+        slack_in(held[0], limb[BOX + 8], limb[BOX + 9]),
+        slack_in(held[1], limb[BOX + 10], limb[BOX + 11]),
+        slack_in(held[2], limb[BOX + 12], limb[BOX + 13]),
+    )
 
 
 @kernel
@@ -140,8 +149,7 @@ def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, 
             return BLOCKED
         phi = pick_swivel(w, count, wanted)
     fit_at_swivel(limb, shape, 1, count, phi, limited, report, w)
-    for m in range(3):
-        report[SLACK] = min(report[SLACK], slack_in(held[m], limb[BOX + 8 + 2 * m], limb[BOX + 9 + 2 * m]))
+    report[SLACK] = min(report[SLACK], slack_of_last(limb, held))
     return REACHED
 
 
@@ -174,10 +182,9 @@ def aim_branches(limb, shape, root, reference, point, axis, held, bend, swivel, 
         prepare_bend(limb, shape, root, reference, held, bend, w)
         fit_branch(limb, shape, branch, 1, swivel, w)
         fit = FITS + 4 * (4 * branch + family)
-        slack = min(w[fit + 3], slack_in(bend, limb[BOX + 6], limb[BOX + 7]))
+        slack = min(w[fit + 3], slack_in(bend, limb[BOX + 6], limb[BOX + 7]), slack_of_last(limb, held))
         for m in range(3):
             w[BEST + m], w[BEST + 4 + m] = w[fit + m], held[m]
-            slack = min(slack, slack_in(held[m], limb[BOX + 8 + 2 * m], limb[BOX + 9 + 2 * m]))
         w[BEST + 3] = bend
         report[SLACK] = slack if w[fit + 3] > INFEASIBLE else INFEASIBLE
         for m in range(7):
@@ -210,8 +217,7 @@ def search_bend(limb, shape, root, reference, held, wanted, report, w):
     high = min(limb[BOX + 7], limb[REST + 3] + math.pi)
     enough = COMFORT if math.isnan(wanted) else -1e-12
     if math.isnan(wanted):  # no solution has more clearance than the last joint
-        for m in range(3):
-            enough = min(enough, slack_in(held[m], limb[BOX + 8 + 2 * m], limb[BOX + 9 + 2 * m]) - 1e-12)
+        enough = min(enough, slack_of_last(limb, held) - 1e-12)
     best, bend, last, tried = -math.inf, 0.0, 0.0, 0
     status = TOO_NEAR
     for k in range(1, MOST + 3):
@@ -381,30 +387,21 @@ def aim(
     """Aim an axis of the site at a point (see `Limb.aim`)."""
     given, direction = read_numbers(point, "point", (3,)), read_direction(axis, "axis")
     lead = common_lead({"point": given.shape[:-1], "base": leading_axes(base)})
-    count = math.prod(lead)
-    points = np.ascontiguousarray(np.broadcast_to(given, (*lead, 3)).reshape(count, 3))
-    poses, roots, helds = (
-        broadcast_rows(rows, leading_axes(base), lead) for rows in limb.base_frames(base, limits=limits)
-    )
+    points = vectors_in(lead, given)
+    poses, roots, helds = limb.base_rows(base, lead, limits)
     bends, swivels = preferences(bend, "bend", lead) * limb.chain.sign[3], preferences(swivel, "swivel", lead)
     low, high = limb.chain.box[3]
     if limits and bend is not None and not np.all((bends >= low - 1e-12) & (bends <= high + 1e-12)):
         raise GoalError("bend", expected=f"angles inside the limits of {limb.middle!r}", got=repr(bend))
-    out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
 
-    def part(start: int, stop: int) -> None:
-        def mine(rows: np.ndarray) -> np.ndarray:
-            return rows[start:stop] if len(rows) == count and count > 1 else rows
-
+    def run(mine: Any, out: np.ndarray, reports: np.ndarray, status: np.ndarray) -> None:
         aim_batch(
-            *limb.chain, mine(roots), limb.directions, points[start:stop], direction, mine(helds), mine(bends),
-            bool(limits), mine(swivels), scratch_memory(), out[start:stop], reports[start:stop], status[start:stop],
+            *limb.chain, mine(roots), limb.directions, mine(points), direction, mine(helds), mine(bends),
+            bool(limits), mine(swivels), scratch_memory(), out, reports, status,
         )  # fmt: skip
 
-    run_in_parallel(count, part)
-    lost = np.isnan(reports[:, SWIVEL])
-    if np.any(lost):
-        reports[lost, SWIVEL] = limb.swivels(out[lost], roots[lost] if len(roots) > 1 else roots, POSE)
+    out, reports, status = run_batch(len(points), run)
+    limb.fill_swivels(out, reports, roots, POSE)
     messages = np.array([_sentence(int(code), miss) for code, miss in zip(status, reports[:, TURN_ERROR], strict=True)])
     return limb.solution(lead, poses, out, reports, status, messages.astype(object))
 

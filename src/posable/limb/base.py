@@ -13,7 +13,7 @@ import numpy as np
 
 from posable.engine.layout import FIRST, LAST, PARENT
 from posable.errors import GoalError
-from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT, ball_rotation
+from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT
 from posable.limb.circle import BLOCKED, NO_SWIVEL, POSE, POSITION, RANGES, REACHED, SCRATCH, TOO_FAR, TOO_NEAR
 from posable.limb.kernels import (
     BRANCH,
@@ -27,51 +27,15 @@ from posable.limb.kernels import (
     branches_of,
     circle_of,
     distance_batch,
-    nearest_batch,
     ranges_of,
     swivel_batch,
 )
+from posable.limb.nearest import nearest_batch
 from posable.limb.solution import STATUS, Branch, ElbowCircle, LimbSolution, SwivelRange
-from posable.limb.srs_chain import BACK, BALL, LOWER, LOWER_TURN, TOOL, TOOL_TURN, VECTOR, SrsChain, find_limb
+from posable.limb.srs_chain import BACK, BALL, LOWER, TOOL, TOOL_TURN, VECTOR, SrsChain, find_limb
 from posable.model.joints import unit_axis
 from posable.model.kinematics import as_poses, in_rows, place_bodies
 from posable.model.skeleton import Skeleton
-
-# --- Reach ---
-
-
-def tip_of(chain: SrsChain, held: Any) -> np.ndarray:
-    """Return the position (3,) [m] of the last joint, or of the site if `held` (3,) is given, in the middle body."""
-    tip = chain.place[LOWER : LOWER + 3].copy()
-    if held is not None:
-        memory = np.concatenate([np.asarray(held, dtype=float), np.empty(18)])  # values, rotation, axes
-        ball_rotation(chain.shape, 1, memory, 0, 3, 12)
-        rotation = memory[3:12]
-        turn = chain.place[LOWER_TURN : LOWER_TURN + 9].reshape(3, 3)
-        tip += turn @ rotation.reshape(3, 3) @ chain.place[TOOL : TOOL + 3]
-    return tip
-
-
-def distances(chain: SrsChain, held: Any, limits: bool) -> tuple[float, float]:
-    """Return the least and greatest distance [m] from the first joint, with or without the middle joint's limits."""
-    tip = tip_of(chain, held)
-    k = int(chain.shape[2, 0])
-    u, v = (k + 1) % 3, (k + 2) % 3
-    a, b = chain.place[BACK : BACK + 3], tip
-    along, p, q = a[k] + b[k], np.hypot(a[u], a[v]), np.hypot(b[u], b[v])
-    near, far = np.hypot(along, p - q), np.hypot(along, p + q)
-    low, high = chain.box[3]
-    if not limits or not high - low < 2.0 * np.pi:
-        return float(near), float(far)
-    straight = np.arctan2(a[v] * b[u] - a[u] * b[v], a[u] * b[u] + a[v] * b[v])
-    angles = [low, high]
-    for turn in (straight, straight + np.pi):
-        angle = low + (turn - low) % (2.0 * np.pi)
-        if angle <= high:
-            angles.append(angle)
-    reach = np.sqrt(near**2 + (far**2 - near**2) * np.cos(0.5 * (np.array(angles) - straight)) ** 2)
-    return float(reach.min()), float(reach.max())
-
 
 # --- Reading targets and options ---
 
@@ -193,16 +157,33 @@ def scratch_memory() -> np.ndarray:
     return _memory.work
 
 
-def run_in_parallel(count: int, part: Callable[[int, int], None]) -> None:
-    """Call part(low, high) for all rows of a batch: once, or for slices on all cores."""
+def run_batch(count: int, run: Callable[..., None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the values (t, 7), reports (t, REPORT) and statuses (t,) of goals: at once, or in slices on all cores.
+
+    run(mine, out, reports, status) solves a slice; mine(rows) is its part of rows (t, ...), or the only row.
+    """
+    out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
+
+    def part(low: int, high: int) -> None:
+        def mine(rows: np.ndarray) -> np.ndarray:
+            return rows[low:high] if len(rows) == count and count > 1 else rows
+
+        run(mine, out[low:high], reports[low:high], status[low:high])
+
     workers = min(os.cpu_count() or 1, count // (PARALLEL_FROM // 2))
     if count < PARALLEL_FROM or workers < 2:
         part(0, count)
-        return
-    part(0, 1)  # compiles before the threads start
-    edges = np.linspace(1, count, 4 * workers + 1).astype(int)
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(part, edges[:-1], edges[1:]))
+    else:
+        part(0, 1)  # compiles before the threads start
+        edges = np.linspace(1, count, 4 * workers + 1).astype(int)
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(part, edges[:-1], edges[1:]))
+    return out, reports, status
+
+
+def vectors_in(lead: tuple[int, ...], given: np.ndarray) -> np.ndarray:
+    """Return vectors (..., 3) broadcast to the leading axes of all goals, in rows (t, 3)."""
+    return np.ascontiguousarray(np.broadcast_to(given, (*lead, 3)).reshape(math.prod(lead), 3))
 
 
 def leading_axes(base: Any) -> tuple[int, ...]:
@@ -230,10 +211,10 @@ class LimbGoals(NamedTuple):
     swivels: np.ndarray  # (.,) [rad], NaN for none
     elbows: np.ndarray  # (., 3) [m], NaN for none
 
-    def rows(self, which: Any) -> LimbGoals:
+    def rows(self, which: np.ndarray) -> LimbGoals:
         """Return a selection of the goals."""
-        count = self.targets.shape[0]
-        parts = (rows[which] if rows.shape[0] == count and count > 1 else rows for rows in self[3:])
+        count = len(self.targets)
+        parts = (rows[which] if len(rows) == count and count > 1 else rows for rows in self[3:])
         return LimbGoals(self.task, self.lead, self.targets[which], *parts)
 
 
@@ -348,12 +329,7 @@ class LimbCore:
             edges = classify(self, goals, bool(limits), out, reports, status)
         else:
             status[status >= BLOCKED] = NO_SWIVEL
-        swivels = reports[:, SWIVEL]
-        lost = np.isnan(swivels)
-        if np.any(lost):
-            swivels[lost] = self.swivels(
-                out[lost], goals.roots[lost] if len(goals.roots) > 1 else goals.roots, goals.task
-            )
+        self.fill_swivels(out, reports, goals.roots, goals.task)
         messages: Any = SENTENCES[status]
         if goals.lead == ():
             said = message_of(self, goals, bool(limits), int(status[0]), reports[0], float(edges[0]), swivel)
@@ -365,7 +341,7 @@ class LimbCore:
         task, targets, lead = read_target(target)
         around = leading_axes(base)
         full = common_lead({"target": lead, "base": around})
-        poses, roots, helds = (broadcast_rows(rows, around, full) for rows in self.base_frames(base, limits=limits))
+        poses, roots, helds = self.base_rows(base, full, limits)
         if full != lead:
             targets = np.repeat(targets, math.prod(full), axis=0) if lead == () else broadcast_rows(targets, lead, full)
         return LimbGoals(
@@ -383,22 +359,18 @@ class LimbCore:
         self, goals: LimbGoals, limits: bool, nearest: bool, *, chain: SrsChain | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the values (t, 7) of the limb, the reports (t, REPORT) and the statuses (t,) of goals."""
-        count = goals.targets.shape[0]
-        out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
         constants = self.chain if chain is None else chain
 
-        def part(low: int, high: int) -> None:
-            mine = goals.rows(slice(low, high))
+        def run(mine: Any, out: np.ndarray, reports: np.ndarray, status: np.ndarray) -> None:
             common = (
-                *constants, mine.roots, self.directions, mine.targets, mine.helds, mine.task, limits, mine.swivels,
-                mine.elbows, scratch_memory(), out[low:high], reports[low:high], status[low:high],
+                *constants, mine(goals.roots), self.directions, mine(goals.targets), mine(goals.helds), goals.task,
+                limits, mine(goals.swivels), mine(goals.elbows), scratch_memory(), out, reports, status,
             )  # fmt: skip
             answer_batch(*common)
-            if nearest and np.any(status[low:high] != REACHED):
+            if nearest and np.any(status != REACHED):
                 nearest_batch(*common)
 
-        run_in_parallel(count, part)
-        return out, reports, status
+        return run_batch(len(goals.targets), run)
 
     def solution(self, lead, poses, out, reports, status, messages, spins=None) -> LimbSolution:
         """Return the solution of one goal, or of many with leading axes."""
@@ -415,10 +387,11 @@ class LimbCore:
                 str(messages[0]), STATUS[status[0]], float(reports[0, PLACE_ERROR]), float(reports[0, TURN_ERROR]),
                 self.clearance(pose[0]), None if spins is None else float(spins[0]),
             )  # fmt: skip
+        names = np.array(STATUS, dtype=object)[status]
         return LimbSolution(
             pose.reshape(*lead, self.skeleton.size), ok.reshape(lead), reports[:, SWIVEL].reshape(lead),
             Branch(*(part.reshape(lead) for part in branch)),  # type: ignore[arg-type]  # arrays for a batch
-            messages.reshape(lead), _NAMES[status].reshape(lead), reports[:, PLACE_ERROR].reshape(lead),
+            messages.reshape(lead), names.reshape(lead), reports[:, PLACE_ERROR].reshape(lead),
             reports[:, TURN_ERROR].reshape(lead),
             np.where(reports[:, SLACK] < NO_LIMIT, reports[:, SLACK], np.inf).reshape(lead),
             None if spins is None else spins.reshape(lead),
@@ -588,15 +561,33 @@ class LimbCore:
         out = self.swivels(flat[:, self.columns], roots, task)
         return float(out[0]) if poses.ndim == 1 else out.reshape(poses.shape[:-1])
 
+    def fill_swivels(self, out: np.ndarray, reports: np.ndarray, roots: np.ndarray, task: int) -> None:
+        """Write the swivel angles that a search left open, NaN in reports (t, REPORT), from the values out (t, 7)."""
+        lost = np.isnan(reports[:, SWIVEL])
+        if np.any(lost):
+            reports[lost, SWIVEL] = self.swivels(out[lost], roots[lost] if len(roots) > 1 else roots, task)
+
     def swivels(self, numbers: np.ndarray, roots: np.ndarray, task: int) -> np.ndarray:
         """Return the swivel angles (t,) [rad] of the limb's values (t, 7) at roots (t, 12) or (1, 12)."""
         out = np.empty(numbers.shape[0])
         swivel_batch(*self.chain, roots, self.directions, numbers * self.chain.sign, task, scratch_memory(), out)
         return out
 
-    def reach_of(self, held: Any = None, *, limits: bool = True) -> tuple[float, float]:
-        """Return the least and greatest distance [m] from the first joint to the last, or to the site at `held`."""
-        return distances(self.chain, held, limits)
+    def reach_of(self, *, limits: bool = True) -> tuple[float, float]:
+        """Return the least and greatest distance [m] from the first joint to the last one."""
+        k = int(self.chain.shape[2, 0])
+        u, v = (k + 1) % 3, (k + 2) % 3
+        a, b = self.chain.place[BACK : BACK + 3], self.chain.place[LOWER : LOWER + 3]
+        along, p, q = a[k] + b[k], np.hypot(a[u], a[v]), np.hypot(b[u], b[v])
+        near, far = np.hypot(along, p - q), np.hypot(along, p + q)
+        low, high = self.chain.box[3]
+        if not limits or not high - low < 2.0 * np.pi:
+            return float(near), float(far)
+        straight = np.arctan2(a[v] * b[u] - a[u] * b[v], a[u] * b[u] + a[v] * b[v])
+        turns = (low + (turn - low) % (2.0 * np.pi) for turn in (straight, straight + np.pi))
+        angles = np.array([low, high, *(angle for angle in turns if angle <= high)])
+        reach = np.sqrt(near**2 + (far**2 - near**2) * np.cos(0.5 * (angles - straight)) ** 2)
+        return float(reach.min()), float(reach.max())
 
     # ------------------------------------------------------------------------------------------------- the base
 
@@ -627,6 +618,10 @@ class LimbCore:
         """Return whether a target is a position without orientation."""
         return read_target(target)[0] == POSITION
 
+    def base_rows(self, base: Any, lead: tuple[int, ...], limits: bool) -> tuple[np.ndarray, ...]:
+        """Return `base_frames`, a row for each goal with leading axes `lead`, or one row for all."""
+        return tuple(broadcast_rows(rows, leading_axes(base), lead) for rows in self.base_frames(base, limits=limits))
+
     def base_frames(self, base: Any, *, limits: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return base poses (t, n), rest frames (t, 12) of the first joint, raw values (t, 3) of the last joint."""
         poses = in_rows(as_poses(self.skeleton, self.skeleton.rest if base is None else base, "base"))
@@ -647,9 +642,6 @@ class LimbCore:
         if limits:
             helds = np.clip(helds, self.chain.box[4:, 0], self.chain.box[4:, 1])
         return poses, roots, np.ascontiguousarray(helds)
-
-
-_NAMES = np.array(STATUS, dtype=object)
 
 
 def down_of(skeleton: Skeleton) -> np.ndarray:

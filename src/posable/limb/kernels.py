@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import entry, kernel
-from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT, SINGULAR, ball_rotation, fit_ball, slack_in
-from posable.limb.circle import (  # fmt: skip  # fmt: skip
+from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT, SINGULAR, ball_rotation, fit_ball, put_vector, slack_in
+from posable.limb.circle import (
     AXES,
     BEND,
     BEND_SLACK,
@@ -14,8 +14,9 @@ from posable.limb.circle import (  # fmt: skip  # fmt: skip
     BLOCKED,
     ELBOW,
     EXTRA,
+    FOREARM,
     GOAL,
-    KEEP,
+    MISS,
     NO_SWIVEL,
     NORMAL,
     PARTS,
@@ -27,7 +28,6 @@ from posable.limb.circle import (  # fmt: skip  # fmt: skip
     SPANS,
     SPARE,
     SPIN,
-    START,
     TIP,
     TOWARDS,
     TRIAL,
@@ -37,6 +37,7 @@ from posable.limb.circle import (  # fmt: skip  # fmt: skip
     drop_infeasible_branch,
     find_ranges,
     forearm_frame,
+    length_at,
     pick_swivel,
     reach_interval,
     rotation_at,
@@ -45,14 +46,11 @@ from posable.limb.circle import (  # fmt: skip  # fmt: skip
     swivel_branch,
     triangle_frame,
 )
-from posable.limb.nearest import approach, orient, place_error, rotate, turn_error
-from posable.limb.srs_chain import BOX, LOWER, LOWER_TURN, REST, SIGN, TOOL, UPPER, WIDE
+from posable.limb.srs_chain import BOX, LOWER, LOWER_TURN, SIGN, TOOL, UPPER, UPPER_TURN
 
 # --- One limb ---
 
 EXACT = 1e-9  # [m per limb length, rad]: what `ok` allows
-REGAINED = 1e-11  # [m]: error at which an approach counts as reached
-SAMPLES = 64  # configurations of the last joint to try if the given one does not reach
 
 # Columns of a report
 SWIVEL, SLACK, PLACE_ERROR, TURN_ERROR, BRANCH, MOVED, SPIN_ANGLE = 0, 1, 2, 3, 4, 5, 6
@@ -174,6 +172,94 @@ def solve_closed_form(limb, shape, root, reference, task, limited, wanted, elbow
 
 
 @kernel
+def rotate(w, at, x, y, z):
+    """Return the rotation w[at:] times a vector."""
+    return (
+        w[at] * x + w[at + 1] * y + w[at + 2] * z,
+        w[at + 3] * x + w[at + 4] * y + w[at + 5] * z,
+        w[at + 6] * x + w[at + 7] * y + w[at + 8] * z,
+    )
+
+
+@kernel
+def swing_axis(w, m, x, y, z):
+    """Replace axis m of AXES by the velocity of a point at (x, y, z) from it."""
+    o = AXES + 3 * m
+    p, q, r = w[o], w[o + 1], w[o + 2]
+    put_vector(w, o, q * z - r * y, r * x - p * z, p * y - q * x)
+
+
+@kernel
+def place_error(limb, shape, task, at, w):
+    """Write RESIDUAL [m], from the tip to the goal, and AXES (7, 3), the velocities of the tip; return the distance.
+
+    The seven values are w[at:]. The tip is the last joint (POSE) or the site, moved by the last joint (POSITION).
+    """
+    k = shape[2, 0]
+    u, v = (k + 1) % 3, (k + 2) % 3
+    sx, sy, sz = 0.0, 0.0, 0.0  # last joint to tip
+    if task == POSITION:
+        ball_rotation(shape, 1, w, at + 4, ROTATION, AXES + 12)
+        sx, sy, sz = rotate(w, ROTATION, limb[TOOL], limb[TOOL + 1], limb[TOOL + 2])
+    forearm_frame(limb, shape, w[at + 3], w)
+    ball_rotation(shape, 0, w, at, ROTATION, AXES)
+    s, c = math.sin(w[at + 3]), math.cos(w[at + 3])
+    lu, lv, lk = c * limb[LOWER + u] - s * limb[LOWER + v], s * limb[LOWER + u] + c * limb[LOWER + v], limb[LOWER + k]
+    sx, sy, sz = rotate(w, FOREARM, sx, sy, sz)
+    o = UPPER_TURN
+    fx = limb[o + u] * lu + limb[o + v] * lv + limb[o + k] * lk + sx  # elbow to tip, in the first body
+    fy = limb[o + 3 + u] * lu + limb[o + 3 + v] * lv + limb[o + 3 + k] * lk + sy
+    fz = limb[o + 6 + u] * lu + limb[o + 6 + v] * lv + limb[o + 6 + k] * lk + sz
+    fx, fy, fz = rotate(w, ROTATION, fx, fy, fz)
+    ex, ey, ez = rotate(w, ROTATION, limb[UPPER], limb[UPPER + 1], limb[UPPER + 2])
+    x, y, z = ex + fx, ey + fy, ez + fz
+    for m in range(3):
+        swing_axis(w, m, x, y, z)
+    p, q, r = rotate(w, ROTATION, limb[o + k], limb[o + 3 + k], limb[o + 6 + k])
+    put_vector(w, AXES + 9, p, q, r)
+    swing_axis(w, 3, fx, fy, fz)
+    sx, sy, sz = rotate(w, ROTATION, sx, sy, sz)
+    for m in range(4, 7):
+        p, q, r = 0.0, 0.0, 0.0
+        if task == POSITION:
+            p, q, r = rotate(w, FOREARM, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
+            p, q, r = rotate(w, ROTATION, p, q, r)
+        put_vector(w, AXES + 3 * m, p, q, r)
+        swing_axis(w, m, sx, sy, sz)
+    put_vector(w, RESIDUAL, w[GOAL] - x, w[GOAL + 1] - y, w[GOAL + 2] - z)
+    return length_at(w, RESIDUAL)
+
+
+@kernel
+def turn_error(shape, spin, phi, at, w):
+    """Write RESIDUAL, the rotation vector from the last body to its goal, and AXES (4, 3): of phi, of the last joint.
+
+    The first joint is w[spin:] at phi, the last joint's values are w[at:]. Return the angle [rad].
+    """
+    rotation_at(w, spin, math.cos(phi), math.sin(phi), ROTATION)
+    ball_rotation(shape, 1, w, at, SPARE, AXES + 3)
+    for m in range(1, 4):
+        p, q, r = rotate(w, FOREARM, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
+        p, q, r = rotate(w, ROTATION, p, q, r)
+        put_vector(w, AXES + 3 * m, p, q, r)
+    put_vector(w, AXES, w[NORMAL], w[NORMAL + 1], w[NORMAL + 2])
+    # the goal frame times the transpose of ours: trace and skew part
+    trace, x, y, z = 0.0, 0.0, 0.0, 0.0
+    for column in range(3):
+        p, q, r = rotate(w, FOREARM, w[SPARE + column], w[SPARE + 3 + column], w[SPARE + 6 + column])
+        p, q, r = rotate(w, ROTATION, p, q, r)
+        a, b, c = w[GOAL + 3 + column], w[GOAL + 6 + column], w[GOAL + 9 + column]
+        trace += a * p + b * q + c * r
+        x, y, z = x + (q * c - r * b), y + (r * a - p * c), z + (p * b - q * a)
+    put_vector(w, MISS, x, y, z)
+    s = length_at(w, MISS)
+    angle = math.atan2(s, trace - 1.0)
+    factor = angle / s if s > 1e-12 else 0.5
+    put_vector(w, RESIDUAL, x * factor, y * factor, z * factor)
+    return angle
+
+
+@kernel
 def measure(limb, shape, task, report, w):
     """Write the errors of BEST from its own forward kinematics; return whether it is exact."""
     size = 0.0
@@ -216,145 +302,6 @@ def set_target(limb, shape, root, target, held, task, report, w):
     report[MOVED] = 0.0
 
 
-# --- Out of reach ---
-
-
-@kernel
-def halton(index, base):
-    """Return member `index` of the van der Corput sequence of a base, evenly spread in (0, 1)."""
-    out, part = 0.0, 1.0 / base
-    while index > 0:
-        out += part * (index % base)
-        index //= base
-        part /= base
-    return out
-
-
-@kernel
-def sample_last(limb, index, w):
-    """Write one of many configurations of the last joint within its limits to BEST + 4; the first is their middle."""
-    for m in range(3):
-        rest, box = limb[REST + 4 + m], BOX + 8 + 2 * m
-        low, high = max(limb[box], rest - math.pi), min(limb[box + 1], rest + math.pi)
-        share = 0.5 if index == 0 else halton(index, 2 if m == 0 else 2 * m + 1)
-        w[BEST + 4 + m] = low + share * (high - low)
-
-
-@kernel
-def clip_start(limb, box, w):
-    """Copy BEST to START, inside limb[box:]."""
-    for m in range(7):
-        w[START + m] = min(max(w[BEST + m], limb[box + 2 * m]), limb[box + 2 * m + 1])
-
-
-@kernel
-def copy_numbers(w, source, to):
-    """Copy seven values."""
-    for m in range(7):
-        w[to + m] = w[source + m]
-
-
-@kernel
-def solve_with_wrist(limb, shape, root, reference, limited, wanted, elbow, report, w):
-    """Reach a position by moving the last joint too; return the status and leave the values in BEST.
-
-    The configuration of the last joint depends only on the position, the base and the limits, not on the preferred
-    swivel: all swivel angles of a position belong to one configuration.
-    """
-    status = NO_SWIVEL
-    for index in range(SAMPLES):
-        sample_last(limb, index, w)
-        set_tip(limb, shape, POSITION, w)
-        status = solve_closed_form(limb, shape, root, reference, POSITION, limited, wanted, elbow, report, w)
-        if status == REACHED:
-            return REACHED
-    box = BOX if limited else WIDE
-    best = math.inf
-    for index in range(16):
-        sample_last(limb, index, w)
-        set_tip(limb, shape, POSITION, w)
-        prepare_circle(limb, shape, root, reference, POSITION, 1 if limited else -1, w)
-        fit_joints(limb, shape, 1, 0.4 * index, w)
-        clip_start(limb, box, w)
-        error = approach(limb, shape, box, POSITION, w)
-        if error < best - 1e-15:
-            best = error
-            copy_numbers(w, START, KEEP)
-    for m in range(3):
-        w[BEST + 4 + m] = w[KEEP + 4 + m]
-    if best <= REGAINED:  # a configuration that the samples missed: now choose the swivel
-        set_tip(limb, shape, POSITION, w)
-        if solve_closed_form(limb, shape, root, reference, POSITION, limited, wanted, elbow, report, w) == REACHED:
-            return REACHED
-    copy_numbers(w, KEEP, BEST)
-    report[SWIVEL], report[BRANCH] = math.nan, 0.0
-    return status
-
-
-@kernel
-def nearest_orientation(limb, shape, root, reference, report, w):
-    """With the tip at GOAL, write the nearest orientation to BEST; return False if no swivel angle reaches GOAL."""
-    prepare_circle(limb, shape, root, reference, POSE, 1, w)
-    best = math.inf
-    for branch in range(2):
-        if w[BEND_SLACK + branch] < 0.0:
-            continue
-        other = w[BEND_SLACK + 1 - branch]
-        w[BEND_SLACK + 1 - branch] = INFEASIBLE
-        count = find_ranges(limb, shape, 1, w)
-        forearm_frame(limb, shape, w[BEND + branch], w)
-        spin = SPIN + 54 * branch
-        for trial in range(10 * min(count, 32)):
-            r, share, family = trial // 10, 0.1 + 0.2 * (trial % 10 // 2), trial % 2
-            low, high = w[SPANS + 4 * r], w[SPANS + 4 * r + 1]
-            phi = low + share * (high - low)
-            rotation_at(w, spin + 27, math.cos(phi), math.sin(phi), ROTATION)
-            if fit_ball(limb, shape, 1, w, ROTATION, family, BEST + 4) <= INFEASIBLE:
-                continue
-            clip_start(limb, BOX, w)
-            error, phi = orient(limb, shape, spin, low, high, phi, w)
-            if error < best - 1e-12:
-                best = error
-                for m in range(3):
-                    w[BEST + 4 + m] = w[START + 4 + m]
-                fit_joints(limb, shape, 1, phi, w)
-                copy_numbers(w, BEST, KEEP)
-                report[SWIVEL], report[BRANCH] = phi, 4.0 * branch
-        w[BEND_SLACK + 1 - branch] = other
-    copy_numbers(w, KEEP, BEST)
-    return best < math.inf
-
-
-@kernel
-def nearest_position(limb, shape, root, reference, report, w):
-    """Write to BEST the nearest position within the first joint's limits, and there the nearest orientation."""
-    best = math.inf
-    for index in range(24):
-        if index == 0:
-            for m in range(7):
-                w[BEST + m] = limb[REST + m]
-        else:
-            fit_joints(limb, shape, 2, 0.2618 * index, w)
-        clip_start(limb, BOX, w)
-        error = approach(limb, shape, BOX, POSE, w)
-        if error < best - 1e-15:
-            best = error
-            copy_numbers(w, START, KEEP)
-    place_error(limb, shape, POSE, KEEP, w)
-    x, y, z = w[RESIDUAL], w[RESIDUAL + 1], w[RESIDUAL + 2]
-    w[GOAL], w[GOAL + 1], w[GOAL + 2] = w[GOAL] - x, w[GOAL + 1] - y, w[GOAL + 2] - z
-    if not nearest_orientation(limb, shape, root, reference, report, w):  # no swivel angle at all: turn the last joint
-        copy_numbers(w, KEEP, START)
-        ball_rotation(shape, 0, w, START, ROTATION, AXES)
-        for m in range(9):
-            w[PARTS + m], w[PARTS + 9 + m], w[PARTS + 18 + m] = 0.0, 0.0, w[ROTATION + m]
-        forearm_frame(limb, shape, w[START + 3], w)
-        orient(limb, shape, PARTS, 0.0, 0.0, 0.0, w)
-        copy_numbers(w, START, BEST)
-        report[SWIVEL], report[BRANCH] = math.nan, 0.0
-    w[GOAL], w[GOAL + 1], w[GOAL + 2] = w[GOAL] + x, w[GOAL + 1] + y, w[GOAL + 2] + z
-
-
 # --- Entry points ---
 
 FITS = EXTRA  # (2 branches, 2 ball joints, 2 families, 4): three values and their slack
@@ -377,26 +324,6 @@ def answer_batch(limb, shape, roots, reference, targets, helds, task, limited, w
         want, elbow = wanted[t % wanted.shape[0]], elbows[t % elbows.shape[0]]
         found = solve_closed_form(limb, shape, root, reference, task, limited, want, elbow, report, w)
         status[t] = found if found >= BLOCKED else finish(limb, shape, task, limited, found, out[t], report, w)
-
-
-@entry
-def nearest_batch(
-    limb, shape, roots, reference, targets, helds, task, limited, wanted, elbows, w, out, reports, status
-):
-    """Come as close as the limits allow to the targets that `answer_batch` did not reach; same arguments."""
-    for t in range(targets.shape[0]):
-        found = status[t]
-        if found == REACHED or (found < BLOCKED and task == POSE):
-            continue
-        root, report = roots[t % roots.shape[0]], reports[t]
-        set_target(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
-        if task == POSITION:
-            report[MOVED] = 1.0
-            want, elbow = wanted[t % wanted.shape[0]], elbows[t % elbows.shape[0]]
-            solve_with_wrist(limb, shape, root, reference, limited, want, elbow, report, w)
-        elif not nearest_orientation(limb, shape, root, reference, report, w):
-            nearest_position(limb, shape, root, reference, report, w)
-        status[t] = finish(limb, shape, task, limited, found, out[t], report, w)
 
 
 @kernel

@@ -9,29 +9,54 @@ from __future__ import annotations
 
 import math
 
-from posable.engine.jit import kernel
-from posable.limb.ball_ik import ball_rotation, put_vector
-from posable.limb.circle import (  # fmt: skip
+from posable.engine.jit import entry, kernel
+from posable.limb.ball_ik import INFEASIBLE, ball_rotation, fit_ball, put_vector
+from posable.limb.circle import (
     AXES,
+    BEND,
+    BEND_SLACK,
+    BEST,
+    BLOCKED,
     EXTRA,
     FOREARM,
     GOAL,
+    KEEP,
     LIMITS,
-    MISS,
-    NORMAL,
+    NO_SWIVEL,
+    PARTS,
+    POSE,
     POSITION,
+    REACHED,
     RESIDUAL,
     ROTATION,
+    SPANS,
     SPARE,
+    SPIN,
     START,
     STATE,
     STEP,
     TRIAL,
+    find_ranges,
     forearm_frame,
     length_at,
+    nearest_in_ranges,
     rotation_at,
 )
-from posable.limb.srs_chain import BOX, LOWER, TOOL, UPPER, UPPER_TURN
+from posable.limb.kernels import (
+    BRANCH,
+    MOVED,
+    SWIVEL,
+    finish,
+    fit_joints,
+    place_error,
+    prepare_circle,
+    rotate,
+    set_target,
+    set_tip,
+    solve_closed_form,
+    turn_error,
+)
+from posable.limb.srs_chain import BOX, LOWER, REST, TOOL_TURN, UPPER, UPPER_TURN, WIDE
 
 STEPS = 120
 SAME_PLACE = 1e-9  # [m]: closer positions count as one
@@ -42,6 +67,8 @@ MISSED = EXTRA + 118  # 3 [m]: from the site to its goal
 NORMALS = EXTRA + 121  # (7, 7): normal equations of a step
 BOUND = EXTRA + 170  # 8 [rad]: the steps of the values that go to a bound
 LIST = EXTRA + 178  # (KEPT, 10): miss [m], angle [rad], seven values
+REGAINED = 1e-11  # [m]: error at which an approach counts as reached
+SAMPLES = 64  # configurations of the last joint to try if the given one does not reach
 
 
 @kernel
@@ -77,65 +104,6 @@ def damped_step(count, w, x, damping):
 
 
 @kernel
-def rotate(w, at, x, y, z):
-    """Return the rotation w[at:] times a vector."""
-    return (
-        w[at] * x + w[at + 1] * y + w[at + 2] * z,
-        w[at + 3] * x + w[at + 4] * y + w[at + 5] * z,
-        w[at + 6] * x + w[at + 7] * y + w[at + 8] * z,
-    )
-
-
-@kernel
-def swing_axis(w, m, x, y, z):
-    """Replace axis m of AXES by the velocity of a point at (x, y, z) from it."""
-    o = AXES + 3 * m
-    p, q, r = w[o], w[o + 1], w[o + 2]
-    put_vector(w, o, q * z - r * y, r * x - p * z, p * y - q * x)
-
-
-@kernel
-def place_error(limb, shape, task, at, w):
-    """Write RESIDUAL [m], from the tip to the goal, and AXES (7, 3), the velocities of the tip; return the distance.
-
-    The seven values are w[at:]. The tip is the last joint (POSE) or the site, moved by the last joint (POSITION).
-    """
-    k = shape[2, 0]
-    u, v = (k + 1) % 3, (k + 2) % 3
-    sx, sy, sz = 0.0, 0.0, 0.0  # last joint to tip
-    if task == POSITION:
-        ball_rotation(shape, 1, w, at + 4, ROTATION, AXES + 12)
-        sx, sy, sz = rotate(w, ROTATION, limb[TOOL], limb[TOOL + 1], limb[TOOL + 2])
-    forearm_frame(limb, shape, w[at + 3], w)
-    ball_rotation(shape, 0, w, at, ROTATION, AXES)
-    s, c = math.sin(w[at + 3]), math.cos(w[at + 3])
-    lu, lv, lk = c * limb[LOWER + u] - s * limb[LOWER + v], s * limb[LOWER + u] + c * limb[LOWER + v], limb[LOWER + k]
-    sx, sy, sz = rotate(w, FOREARM, sx, sy, sz)
-    o = UPPER_TURN
-    fx = limb[o + u] * lu + limb[o + v] * lv + limb[o + k] * lk + sx  # elbow to tip, in the first body
-    fy = limb[o + 3 + u] * lu + limb[o + 3 + v] * lv + limb[o + 3 + k] * lk + sy
-    fz = limb[o + 6 + u] * lu + limb[o + 6 + v] * lv + limb[o + 6 + k] * lk + sz
-    fx, fy, fz = rotate(w, ROTATION, fx, fy, fz)
-    ex, ey, ez = rotate(w, ROTATION, limb[UPPER], limb[UPPER + 1], limb[UPPER + 2])
-    x, y, z = ex + fx, ey + fy, ez + fz
-    for m in range(3):
-        swing_axis(w, m, x, y, z)
-    p, q, r = rotate(w, ROTATION, limb[o + k], limb[o + 3 + k], limb[o + 6 + k])
-    put_vector(w, AXES + 9, p, q, r)
-    swing_axis(w, 3, fx, fy, fz)
-    sx, sy, sz = rotate(w, ROTATION, sx, sy, sz)
-    for m in range(4, 7):
-        p, q, r = 0.0, 0.0, 0.0
-        if task == POSITION:
-            p, q, r = rotate(w, FOREARM, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
-            p, q, r = rotate(w, ROTATION, p, q, r)
-        put_vector(w, AXES + 3 * m, p, q, r)
-        swing_axis(w, m, sx, sy, sz)
-    put_vector(w, RESIDUAL, w[GOAL] - x, w[GOAL + 1] - y, w[GOAL + 2] - z)
-    return length_at(w, RESIDUAL)
-
-
-@kernel
 def approach(limb, shape, box, task, w):
     """Move the values at START within limb[box:] until the tip is nearest to its goal; return the distance."""
     for m in range(14):
@@ -159,35 +127,6 @@ def approach(limb, shape, box, task, w):
             damping *= 6.0
             place_error(limb, shape, task, START, w)
     return error
-
-
-@kernel
-def turn_error(shape, spin, phi, at, w):
-    """Write RESIDUAL, the rotation vector from the last body to its goal, and AXES (4, 3): of phi, of the last joint.
-
-    The first joint is w[spin:] at phi, the last joint's values are w[at:]. Return the angle [rad].
-    """
-    rotation_at(w, spin, math.cos(phi), math.sin(phi), ROTATION)
-    ball_rotation(shape, 1, w, at, SPARE, AXES + 3)
-    for m in range(1, 4):
-        p, q, r = rotate(w, FOREARM, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
-        p, q, r = rotate(w, ROTATION, p, q, r)
-        put_vector(w, AXES + 3 * m, p, q, r)
-    put_vector(w, AXES, w[NORMAL], w[NORMAL + 1], w[NORMAL + 2])
-    # the goal frame times the transpose of ours: trace and skew part
-    trace, x, y, z = 0.0, 0.0, 0.0, 0.0
-    for column in range(3):
-        p, q, r = rotate(w, FOREARM, w[SPARE + column], w[SPARE + 3 + column], w[SPARE + 6 + column])
-        p, q, r = rotate(w, ROTATION, p, q, r)
-        a, b, c = w[GOAL + 3 + column], w[GOAL + 6 + column], w[GOAL + 9 + column]
-        trace += a * p + b * q + c * r
-        x, y, z = x + (q * c - r * b), y + (r * a - p * c), z + (p * b - q * a)
-    put_vector(w, MISS, x, y, z)
-    s = length_at(w, MISS)
-    angle = math.atan2(s, trace - 1.0)
-    factor = angle / s if s > 1e-12 else 0.5
-    put_vector(w, RESIDUAL, x * factor, y * factor, z * factor)
-    return angle
 
 
 @kernel
@@ -221,6 +160,165 @@ def orient(limb, shape, spin, low, high, phi, w):
     for m in range(3):
         w[START + 4 + m] = w[STATE + 1 + m]
     return error, w[STATE]
+
+
+# --- Positions and poses out of reach ---
+
+
+@kernel
+def halton(index, base):
+    """Return member `index` of the van der Corput sequence of a base, evenly spread in (0, 1)."""
+    out, part = 0.0, 1.0 / base
+    while index > 0:
+        out += part * (index % base)
+        index //= base
+        part /= base
+    return out
+
+
+@kernel
+def sample_last(limb, index, w):
+    """Write one of many configurations of the last joint within its limits to BEST + 4; the first is their middle."""
+    for m in range(3):
+        rest, box = limb[REST + 4 + m], BOX + 8 + 2 * m
+        low, high = max(limb[box], rest - math.pi), min(limb[box + 1], rest + math.pi)
+        share = 0.5 if index == 0 else halton(index, 2 if m == 0 else 2 * m + 1)
+        w[BEST + 4 + m] = low + share * (high - low)
+
+
+@kernel
+def start_from(limb, box, source, w):
+    """Copy seven values w[source:] to START, inside limb[box:]."""
+    for m in range(7):
+        w[START + m] = min(max(w[source + m], limb[box + 2 * m]), limb[box + 2 * m + 1])
+
+
+@kernel
+def copy_numbers(w, source, to):
+    """Copy seven values."""
+    for m in range(7):
+        w[to + m] = w[source + m]
+
+
+@kernel
+def solve_with_wrist(limb, shape, root, reference, limited, wanted, elbow, report, w):
+    """Reach a position by moving the last joint too; return the status and leave the values in BEST.
+
+    The configuration of the last joint depends only on the position, the base and the limits, not on the preferred
+    swivel: all swivel angles of a position belong to one configuration.
+    """
+    status = NO_SWIVEL
+    for index in range(SAMPLES):
+        sample_last(limb, index, w)
+        set_tip(limb, shape, POSITION, w)
+        status = solve_closed_form(limb, shape, root, reference, POSITION, limited, wanted, elbow, report, w)
+        if status == REACHED:
+            return REACHED
+    box = BOX if limited else WIDE
+    best = math.inf
+    for index in range(16):
+        sample_last(limb, index, w)
+        set_tip(limb, shape, POSITION, w)
+        prepare_circle(limb, shape, root, reference, POSITION, 1 if limited else -1, w)
+        fit_joints(limb, shape, 1, 0.4 * index, w)
+        start_from(limb, box, BEST, w)
+        error = approach(limb, shape, box, POSITION, w)
+        if error < best - 1e-15:
+            best = error
+            copy_numbers(w, START, KEEP)
+    for m in range(3):
+        w[BEST + 4 + m] = w[KEEP + 4 + m]
+    if best <= REGAINED:  # a configuration that the samples missed: now choose the swivel
+        set_tip(limb, shape, POSITION, w)
+        if solve_closed_form(limb, shape, root, reference, POSITION, limited, wanted, elbow, report, w) == REACHED:
+            return REACHED
+    copy_numbers(w, KEEP, BEST)
+    report[SWIVEL], report[BRANCH] = math.nan, 0.0
+    return status
+
+
+@kernel
+def nearest_orientation(limb, shape, root, reference, report, w):
+    """With the tip at GOAL, write the nearest orientation to BEST; return False if no swivel angle reaches GOAL."""
+    prepare_circle(limb, shape, root, reference, POSE, 1, w)
+    best = math.inf
+    for branch in range(2):
+        if w[BEND_SLACK + branch] < 0.0:
+            continue
+        other = w[BEND_SLACK + 1 - branch]
+        w[BEND_SLACK + 1 - branch] = INFEASIBLE
+        count = find_ranges(limb, shape, 1, w)
+        forearm_frame(limb, shape, w[BEND + branch], w)
+        spin = SPIN + 54 * branch
+        for trial in range(10 * min(count, 32)):
+            r, share, family = trial // 10, 0.1 + 0.2 * (trial % 10 // 2), trial % 2
+            low, high = w[SPANS + 4 * r], w[SPANS + 4 * r + 1]
+            phi = low + share * (high - low)
+            rotation_at(w, spin + 27, math.cos(phi), math.sin(phi), ROTATION)
+            if fit_ball(limb, shape, 1, w, ROTATION, family, BEST + 4) <= INFEASIBLE:
+                continue
+            start_from(limb, BOX, BEST, w)
+            error, phi = orient(limb, shape, spin, low, high, phi, w)
+            if error < best - 1e-12:
+                best = error
+                for m in range(3):
+                    w[BEST + 4 + m] = w[START + 4 + m]
+                fit_joints(limb, shape, 1, phi, w)
+                copy_numbers(w, BEST, KEEP)
+                report[SWIVEL], report[BRANCH] = phi, 4.0 * branch
+        w[BEND_SLACK + 1 - branch] = other
+    copy_numbers(w, KEEP, BEST)
+    return best < math.inf
+
+
+@kernel
+def nearest_position(limb, shape, root, reference, report, w):
+    """Write to BEST the nearest position within the first joint's limits, and there the nearest orientation."""
+    best = math.inf
+    for index in range(24):
+        if index == 0:
+            for m in range(7):
+                w[BEST + m] = limb[REST + m]
+        else:
+            fit_joints(limb, shape, 2, 0.2618 * index, w)
+        start_from(limb, BOX, BEST, w)
+        error = approach(limb, shape, BOX, POSE, w)
+        if error < best - 1e-15:
+            best = error
+            copy_numbers(w, START, KEEP)
+    place_error(limb, shape, POSE, KEEP, w)
+    x, y, z = w[RESIDUAL], w[RESIDUAL + 1], w[RESIDUAL + 2]
+    w[GOAL], w[GOAL + 1], w[GOAL + 2] = w[GOAL] - x, w[GOAL + 1] - y, w[GOAL + 2] - z
+    if not nearest_orientation(limb, shape, root, reference, report, w):  # no swivel angle at all: turn the last joint
+        copy_numbers(w, KEEP, START)
+        ball_rotation(shape, 0, w, START, ROTATION, AXES)
+        for m in range(9):
+            w[PARTS + m], w[PARTS + 9 + m], w[PARTS + 18 + m] = 0.0, 0.0, w[ROTATION + m]
+        forearm_frame(limb, shape, w[START + 3], w)
+        orient(limb, shape, PARTS, 0.0, 0.0, 0.0, w)
+        copy_numbers(w, START, BEST)
+        report[SWIVEL], report[BRANCH] = math.nan, 0.0
+    w[GOAL], w[GOAL + 1], w[GOAL + 2] = w[GOAL] + x, w[GOAL + 1] + y, w[GOAL + 2] + z
+
+
+@entry
+def nearest_batch(
+    limb, shape, roots, reference, targets, helds, task, limited, wanted, elbows, w, out, reports, status
+):
+    """Come as close as the limits allow to the targets that `answer_batch` did not reach; same arguments."""
+    for t in range(targets.shape[0]):
+        found = status[t]
+        if found == REACHED or (found < BLOCKED and task == POSE):
+            continue
+        root, report = roots[t % roots.shape[0]], reports[t]
+        set_target(limb, shape, root, targets[t], helds[t % helds.shape[0]], task, report, w)
+        if task == POSITION:
+            report[MOVED] = 1.0
+            want, elbow = wanted[t % wanted.shape[0]], elbows[t % elbows.shape[0]]
+            solve_with_wrist(limb, shape, root, reference, limited, want, elbow, report, w)
+        elif not nearest_orientation(limb, shape, root, reference, report, w):
+            nearest_position(limb, shape, root, reference, report, w)
+        status[t] = finish(limb, shape, task, limited, found, out[t], report, w)
 
 
 # --- Candidates, and the step that refines them ---
@@ -345,3 +443,196 @@ def bounded_step(count, stiff, at, damping, w):
     for i in range(count):
         largest = max(largest, abs(w[STEP + i]))
     return largest
+
+
+# --- Partial orientations out of reach ---
+#
+# Position has priority over direction (Tolani et al. 2000, table 3). If the site reaches the position, the last joint
+# and the swivel angle remain. For a configuration of the last joint the best swivel angle has a closed form: the cosine
+# between axis and direction is a cos(phi) + b sin(phi) + c, so it is the valid angle nearest to atan2(b, a). Many
+# configurations are sampled, and the best are refined over all seven values. If the position itself is out of reach,
+# the samples are poses that come closest to it.
+
+HOLDS = 96  # sampled configurations of the last joint
+SPREAD = 40  # poses from which the position is approached if no sample reaches it
+REFINEMENTS = 80
+STIFF = 1e8  # stiffness of the position relative to the direction, per limb length squared
+
+DIRECTION = EXTRA + 80  # 3: wanted direction of the axis, in the first joint's rest frame
+AXIS = EXTRA + 83  # 3: the axis, in the last body
+PLACE = EXTRA + 86  # 3 [m]: wanted position, in the first joint's rest frame
+BACKUP = EXTRA + 89  # 8: values to return to
+
+
+@kernel
+def axis_error(limb, shape, at, w):
+    """Write RESIDUAL, the rotation vector from the axis to DIRECTION, and AXES (7, 3); return the angle [rad].
+
+    The seven values are w[at:]. The rows of AXES are their angular velocities without the part along the axis.
+    """
+    ball_rotation(shape, 1, w, at + 4, SPARE, AXES + 12)
+    ax, ay, az = rotate(w, SPARE, w[AXIS], w[AXIS + 1], w[AXIS + 2])
+    forearm_frame(limb, shape, w[at + 3], w)
+    ball_rotation(shape, 0, w, at, ROTATION, AXES)
+    ax, ay, az = rotate(w, FOREARM, ax, ay, az)
+    ax, ay, az = rotate(w, ROTATION, ax, ay, az)
+    k = UPPER_TURN + shape[2, 0]
+    x, y, z = rotate(w, ROTATION, limb[k], limb[k + 3], limb[k + 6])
+    put_vector(w, AXES + 9, x, y, z)
+    for m in range(4, 7):
+        o = AXES + 3 * m
+        x, y, z = rotate(w, FOREARM, w[o], w[o + 1], w[o + 2])
+        x, y, z = rotate(w, ROTATION, x, y, z)
+        put_vector(w, o, x, y, z)
+    for m in range(7):
+        o = AXES + 3 * m
+        along = w[o] * ax + w[o + 1] * ay + w[o + 2] * az
+        put_vector(w, o, w[o] - along * ax, w[o + 1] - along * ay, w[o + 2] - along * az)
+    tx, ty, tz = w[DIRECTION], w[DIRECTION + 1], w[DIRECTION + 2]
+    put_vector(w, RESIDUAL, ay * tz - az * ty, az * tx - ax * tz, ax * ty - ay * tx)
+    sine, cosine = length_at(w, RESIDUAL), ax * tx + ay * ty + az * tz
+    angle = math.atan2(sine, cosine)
+    factor = angle / sine if sine > 1e-12 else 1.0
+    put_vector(w, RESIDUAL, factor * w[RESIDUAL], factor * w[RESIDUAL + 1], factor * w[RESIDUAL + 2])
+    return angle
+
+
+@kernel
+def refine(limb, shape, box, size, w):
+    """Turn the axis of the values at START towards DIRECTION with the site at GOAL; return the remaining angle."""
+    stiff, damping = STIFF / (size * size), 1e-3
+    for m in range(14):
+        w[LIMITS + m] = limb[box + m]
+    angle = axis_error(limb, shape, START, w)
+    for _ in range(REFINEMENTS):
+        if angle < 1e-13 or damping > 1e8:
+            break
+        place_error(limb, shape, POSITION, START, w)
+        for m in range(21):
+            w[RATES + m] = w[AXES + m]
+        for m in range(3):
+            w[MISSED + m] = w[RESIDUAL + m]
+        axis_error(limb, shape, START, w)
+        if bounded_step(7, stiff, START, damping, w) < 1e-11:
+            break
+        copy_numbers(w, START, BACKUP)
+        for m in range(7):
+            w[START + m] = min(max(w[START + m] + w[STEP + m], limb[box + 2 * m]), limb[box + 2 * m + 1])
+        miss = approach(limb, shape, box, POSITION, w)
+        after = axis_error(limb, shape, START, w)
+        if miss <= SAME_PLACE * size and after < angle:
+            angle, damping = after, max(0.2 * damping, 1e-10)
+        else:
+            copy_numbers(w, BACKUP, START)
+            damping *= 5.0
+    return angle
+
+
+@kernel
+def sample_hold(limb, index, w):
+    """Write one of many configurations of the last joint to BEST + 4: corners and middles of its limits, then between.
+
+    In the best solutions it is usually at its limits. Index 0 leaves it unchanged.
+    """
+    if index == 0:
+        return
+    if index > 27:
+        sample_last(limb, index - 27, w)
+        return
+    code = index - 1
+    for m in range(3):
+        rest, box = limb[REST + 4 + m], BOX + 8 + 2 * m
+        low, high = max(limb[box], rest - math.pi), min(limb[box + 1], rest + math.pi)
+        w[BEST + 4 + m] = low + 0.5 * (code % 3) * (high - low)
+        code //= 3
+
+
+@kernel
+def sample_wrists(limb, shape, root, reference, limited, w):
+    """Insert into LIST the best swivel angle of many configurations of the last joint, with the site at PLACE."""
+    for index in range(HOLDS):
+        sample_hold(limb, index, w)
+        set_tip(limb, shape, POSITION, w)
+        x, y, z = rotate(w, ROTATION, w[AXIS], w[AXIS + 1], w[AXIS + 2])
+        if prepare_circle(limb, shape, root, reference, POSITION, 1 if limited else 0, w) != REACHED:
+            continue
+        give0, give1 = w[BEND_SLACK], w[BEND_SLACK + 1]
+        for branch in range(2):
+            w[BEND_SLACK], w[BEND_SLACK + 1] = (give0, INFEASIBLE) if branch == 0 else (INFEASIBLE, give1)
+            if w[BEND_SLACK + branch] <= INFEASIBLE:
+                continue
+            count = find_ranges(limb, shape, 1, w) if limited else 1
+            forearm_frame(limb, shape, w[BEND + branch], w)
+            p, q, r = rotate(w, FOREARM, x, y, z)
+            a, b, c = 0.0, 0.0, 0.0
+            for m in range(3):
+                o, t = SPIN + 54 * branch + 3 * m, w[DIRECTION + m]
+                a += t * (w[o] * p + w[o + 1] * q + w[o + 2] * r)
+                b += t * (w[o + 9] * p + w[o + 10] * q + w[o + 11] * r)
+                c += t * (w[o + 18] * p + w[o + 19] * q + w[o + 20] * r)
+            if count == 0:
+                continue
+            phi = math.atan2(b, a)
+            if limited:
+                phi = nearest_in_ranges(w, SPANS, 4, count, phi)
+            fit_joints(limb, shape, 1, phi, w)
+            cosine = a * math.cos(phi) + b * math.sin(phi) + c
+            add_candidate(0.0, math.acos(min(max(cosine, -1.0), 1.0)), BEST, w)
+
+
+@kernel
+def sample_approaches(limb, shape, root, reference, limited, w):
+    """Insert into LIST poses that come closest to PLACE, from many starts."""
+    box = BOX if limited else WIDE
+    for index in range(2 * SPREAD):
+        if index < SPREAD:
+            sample_last(limb, index, w)
+            set_tip(limb, shape, POSITION, w)
+            prepare_circle(limb, shape, root, reference, POSITION, 1 if limited else -1, w)
+            fit_joints(limb, shape, 1, 2.4 * index, w)
+        else:
+            for m in range(7):
+                rest = limb[REST + m]
+                low, high = max(limb[BOX + 2 * m], rest - math.pi), min(limb[BOX + 2 * m + 1], rest + math.pi)
+                prime = 2 if m == 0 else (3 if m == 1 else (2 * m + 1 if m < 4 else 2 * m + 3 if m < 6 else 17))
+                w[BEST + m] = low + halton(index - SPREAD + 1, prime) * (high - low)
+        start_from(limb, box, BEST, w)
+        miss = approach(limb, shape, box, POSITION, w)
+        add_candidate(miss, axis_error(limb, shape, START, w), START, w)
+
+
+@kernel
+def nearest_partial(limb, shape, root, reference, axis, place, along, held, limited, w):
+    """Leave in BEST the values whose site is nearest to a position (3,) [m], then its axis to a direction (3,).
+
+    held (3,): the first configuration of the last joint.
+    """
+    for m in range(3):
+        o = TOOL_TURN + 3 * m
+        w[AXIS + m] = limb[o] * axis[0] + limb[o + 1] * axis[1] + limb[o + 2] * axis[2]
+        w[DIRECTION + m], w[PLACE + m] = 0.0, 0.0
+        for i in range(3):
+            w[DIRECTION + m] += root[3 + 3 * i + m] * along[i]
+            w[PLACE + m] += root[3 + 3 * i + m] * (place[i] - root[i])
+        w[GOAL + m] = w[PLACE + m]
+        w[BEST + 4 + m] = held[m]
+    clear_candidates(w)
+    sample_wrists(limb, shape, root, reference, limited, w)
+    if w[LIST] == math.inf:
+        sample_approaches(limb, shape, root, reference, limited, w)
+    box, size = BOX if limited else WIDE, length_at(limb, UPPER) + length_at(limb, LOWER)
+    best, least = math.inf, w[LIST]
+    for row in range(KEPT):
+        if w[LIST + 10 * row] > least + 2.0 * SAME_PLACE:
+            break
+        start_from(limb, box, LIST + 10 * row + 2, w)
+        if least > SAME_PLACE:  # out of reach: keep the site at the nearest position found
+            put_vector(w, GOAL, w[PLACE], w[PLACE + 1], w[PLACE + 2])
+            place_error(limb, shape, POSITION, START, w)
+            for m in range(3):
+                w[GOAL + m] -= w[RESIDUAL + m]
+        angle = refine(limb, shape, box, size, w)
+        if angle < best:
+            best = angle
+            copy_numbers(w, START, BEST)
+    put_vector(w, GOAL, w[PLACE], w[PLACE + 1], w[PLACE + 2])
