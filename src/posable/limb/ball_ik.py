@@ -128,17 +128,9 @@ def fit_singular(limb, shape, ball, w, turn_at, at):
 @kernel
 def quaternion_of(w, at):
     """Return the unit quaternion (w, x, y, z), w >= 0, of the rotation w[at:]."""
-    a, b, c, d, e, f, g, h, i = (
-        w[at],
-        w[at + 1],
-        w[at + 2],
-        w[at + 3],
-        w[at + 4],
-        w[at + 5],
-        w[at + 6],
-        w[at + 7],
-        w[at + 8],
-    )
+    a, b, c = w[at], w[at + 1], w[at + 2]
+    d, e, f = w[at + 3], w[at + 4], w[at + 5]
+    g, h, i = w[at + 6], w[at + 7], w[at + 8]
     if a + e + i > 0.0:
         r, x, y, z = 1.0 + a + e + i, h - f, c - g, d - b
     elif a >= e and a >= i:

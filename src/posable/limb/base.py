@@ -7,11 +7,11 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from posable.engine.layout import FIRST, LAST, PARENT
+from posable.engine.layout import PARENT
 from posable.errors import GoalError
 from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT
 from posable.limb.circle import BLOCKED, NO_SWIVEL, POSE, POSITION, RANGES, REACHED, SCRATCH, TOO_FAR, TOO_NEAR
@@ -34,7 +34,7 @@ from posable.limb.nearest import nearest_batch
 from posable.limb.solution import STATUS, Branch, ElbowCircle, LimbSolution, SwivelRange
 from posable.limb.srs_chain import BACK, BALL, LOWER, TOOL, TOOL_TURN, VECTOR, SrsChain, find_limb
 from posable.model.joints import unit_axis
-from posable.model.kinematics import as_poses, in_rows, place_bodies
+from posable.model.kinematics import as_poses, in_rows, path_of, place_bodies
 from posable.model.skeleton import Skeleton
 
 # --- Reading targets and options ---
@@ -591,7 +591,7 @@ class LimbCore:
 
     # ------------------------------------------------------------------------------------------------- the base
 
-    def with_tool(self, offset: Any, rotation: Any) -> LimbCore:
+    def with_tool(self, offset: Any, rotation: Any) -> Self:
         """Return the same limb with its site at another point (3,) [m] and frame (3, 3) of the last body."""
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
@@ -601,11 +601,7 @@ class LimbCore:
 
     def dofs_above(self) -> list[int]:
         """Return the degrees of freedom of the figure that move the first joint."""
-        body, found = int(self.skeleton.figure.body[self.bodies[0], PARENT]), []
-        while body >= 0:
-            found += range(*(int(i) for i in self.skeleton.figure.body[body, FIRST : LAST + 1]))
-            body = int(self.skeleton.figure.body[body, PARENT])
-        return found
+        return sorted(path_of(self.skeleton, int(self.skeleton.figure.body[self.bodies[0], PARENT])))
 
     def parent_frame(self, pose: np.ndarray, body: int) -> np.ndarray:
         """Return the world frame (3, 3) of a body before the motion of its own joint, at a pose (n,)."""

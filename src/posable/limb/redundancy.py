@@ -63,36 +63,19 @@ def swivel_rates(limb: LimbCore, pose: np.ndarray, *, held: bool = False) -> np.
     return out
 
 
-class Objective:
-    """A user's objective: a function of the pose (n,) that returns a number, or a number and its gradient (n,)."""
-
-    def __init__(self, function: Callable[..., Any]):
-        self.function = function
-
-    def value(self, pose: np.ndarray) -> float:
-        """Return the objective at a pose (n,)."""
-        return self.measure(pose)[0]
-
-    def measure(self, pose: np.ndarray) -> tuple[float, np.ndarray | None]:
-        """Return the objective at a pose (n,), and its gradient (n,) if the user's function returns it."""
-        answer = self.function(pose)
-        gradient = None
-        if isinstance(answer, tuple):
-            answer, gradient = answer
-            gradient = np.asarray(gradient, dtype=float)
-            if gradient.shape != pose.shape:
-                raise SolverError("objective", expected=f"a gradient of shape {pose.shape}", got=gradient.shape)
-        try:
-            return float(answer), gradient
-        except (TypeError, ValueError):
-            raise SolverError("objective", expected="a number, or a number and a gradient", got=repr(answer)) from None
+Objective = Callable[
+    [np.ndarray], tuple[float, np.ndarray | None]
+]  # its value at a pose (n,), and perhaps its gradient
 
 
 def as_objective(limb: LimbCore, objective: Any) -> Objective:
-    """Return a user's objective: a function of the pose, or "middle" for Tolani et al.'s F (2000, 3.3).
+    """Return an objective that says whether it has a gradient (n,).
 
-    F is the sum of the squared distances of both ball joints' angles from the middle of their ranges, or from the rest
-    pose where a range is unbounded.
+    Args:
+        limb: The limb.
+        objective: A user's function of the pose (n,) that returns a number, or a number and its gradient (n,); or
+            "middle" for Tolani et al.'s F (2000, 3.3), the sum of the squared distances of both ball joints' angles
+            from the middle of their ranges, or from the rest pose where a range is unbounded.
     """
     if objective == MIDDLE:
         columns = np.delete(limb.columns, 3)
@@ -104,10 +87,24 @@ def as_objective(limb: LimbCore, objective: Any) -> Objective:
             gradient[columns] = 2.0 * gap
             return float(gap @ gap), gradient
 
-        return Objective(distance)
+        return distance
     if not callable(objective):
         raise GoalError("objective", expected=f"a function of the pose, or {MIDDLE!r}", got=repr(objective))
-    return Objective(objective)
+    function: Callable[..., Any] = objective
+
+    def measure(pose: np.ndarray) -> tuple[float, np.ndarray | None]:
+        answer, gradient = function(pose), None
+        if isinstance(answer, tuple):
+            answer, gradient = answer
+            gradient = np.asarray(gradient, dtype=float)
+            if gradient.shape != pose.shape:
+                raise SolverError("objective", expected=f"a gradient of shape {pose.shape}", got=gradient.shape)
+        try:
+            return float(answer), gradient
+        except (TypeError, ValueError):
+            raise SolverError("objective", expected="a number, or a number and a gradient", got=repr(answer)) from None
+
+    return measure
 
 
 class _Curve:
@@ -115,7 +112,7 @@ class _Curve:
 
     def __init__(self, limb: LimbCore, target: Any, objective: Objective, base: Any, held: bool, limits: bool):
         self.limb, self.target, self.base, self.held = limb, target, base, held
-        self.limits, self.value, self.measure = limits, objective.value, objective.measure
+        self.limits, self.measure = limits, objective
 
     def solution(self, phi: float, branch: Any) -> LimbSolution | None:
         found = self.limb.solutions(self.target, phi, limits=self.limits, base=self.base)
@@ -123,7 +120,7 @@ class _Curve:
 
     def at(self, phi: float, branch: Any) -> float:
         solution = self.solution(phi, branch)
-        return np.inf if solution is None else self.value(solution.pose)
+        return np.inf if solution is None else self.measure(solution.pose)[0]
 
     def slope(self, phi: float, branch: Any) -> float:
         solution = self.solution(phi, branch)
@@ -148,7 +145,7 @@ def solve_with_objective(
         base = plain.pose  # the last joint stays there
     ranges = limb.swivel_ranges(target, base=base) if limits else [(-np.pi, np.pi)]
     curve = _Curve(limb, target, measure, base, held, limits)
-    best, best_value = plain, curve.value(plain.pose)
+    best, best_value = plain, measure(plain.pose)[0]
     for lo, hi in ranges:
         count = max(SAMPLES, int(10 * (hi - lo)))
         angles: list[float] = np.linspace(lo, hi, count + 1).tolist()
@@ -156,7 +153,7 @@ def solve_with_objective(
         for i, phi in enumerate(angles):
             for solution in limb.solutions(target, phi, limits=limits, base=base):
                 if solution.ok or not limits:
-                    values.setdefault(solution.branch, np.full(count + 1, np.inf))[i] = curve.value(solution.pose)
+                    values.setdefault(solution.branch, np.full(count + 1, np.inf))[i] = measure(solution.pose)[0]
         for branch, row in values.items():
             padded = np.concatenate([[np.inf], row, [np.inf]])
             lowest = np.flatnonzero((row < np.inf) & (row <= padded[:-2]) & (row <= padded[2:]))
@@ -168,7 +165,7 @@ def solve_with_objective(
                     solution = curve.solution(at, branch)
                     if solution is None or (limits and not solution.ok):
                         continue
-                    value = curve.value(solution.pose)
+                    value = measure(solution.pose)[0]
                     if value < best_value:
                         best, best_value = solution, value
     return replace(best, ok=True, message="reached, at the minimum of the objective over the swivel")
@@ -379,7 +376,7 @@ class ObjectiveSurface:
     def at(self, outer: float, swivel: float) -> list[tuple[float, LimbSolution]]:
         """Return the allowed solutions at two angles, with their objectives."""
         found = self.solutions(outer, swivel)
-        return [(self.objective.value(one.pose), one) for one in found if one.ok or not self.limits]
+        return [(self.objective(one.pose)[0], one) for one in found if one.ok or not self.limits]
 
     def sampled(self, spans: list[tuple[float, float]]) -> list[ObjectiveSample]:
         """Return samples over ranges of the outer angle, the best first."""
@@ -451,7 +448,7 @@ def least(surface: ObjectiveSurface, spans: list[tuple[float, float]], plain: Li
             break
     rough = sorted((surface.refined(sample, 1e-3) for sample in chosen), key=lambda sample: sample.value)
     best = surface.refined(rough[0], 1e-9) if rough else None
-    answer = plain if best is None or surface.objective.value(plain.pose) <= best.value else best.found
+    answer = plain if best is None or surface.objective(plain.pose)[0] <= best.value else best.found
     return replace(answer, ok=True, message=f"reached, at the minimum of the objective over the {what} and the swivel")
 
 

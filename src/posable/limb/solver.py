@@ -14,9 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from posable.engine.assemble import energy_at, springs_of
 from posable.engine.bounds import CONVERGED, TRACE_WIDTH
-from posable.engine.jit import entry
 from posable.engine.joints import TURN
 from posable.engine.layout import (
     AT,
@@ -33,47 +31,18 @@ from posable.engine.layout import (
     POINT,
     ROBUST,
     SPRING_KIND,
-    workspace,
 )  # fmt: skip
 from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
 from posable.errors import SkeletonError, SolverError
-from posable.limb.aim import aim
-from posable.limb.base import LimbCore
-from posable.limb.partial_orientation import solve_partial
-from posable.limb.redundancy import MIDDLE, aim_with_objective, partial_with_objective, solve_with_objective
+from posable.limb.limb import Limb
+from posable.limb.redundancy import MIDDLE
 from posable.limb.solution import LimbSolution
 from posable.limb.two_link import TwoLink
 from posable.model.kinematics import place_bodies
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver, named_trace, refuse_strength, register
-
-# --- Errors of many poses ---
-
-
-@entry
-def judge_batch(figure, kind, constants, targets, pull, home, poses, work, d, errors):
-    """Write the errors (t, g) of every spring at poses (t, n); constants and targets (t or 1, g, ...)."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    for t in range(poses.shape[0]):
-        springs = springs_of(kind, constants, targets, t % max(constants.shape[0], targets.shape[0]), pull, home)
-        energy_at(figure, springs, poses[t], ws)
-        for k in range(g):
-            errors[t, k] = ws.error[k]
-
-
-def errors_batch(problem: Problem, poses: np.ndarray) -> np.ndarray:
-    """Return the errors (t, g) [m, rad] of every spring at poses (t, n)."""
-    errors = np.empty((poses.shape[0], len(problem.springs)))
-    judge_batch(
-        problem.figure, problem.kind, problem.constants, problem.targets, problem.pull, problem.home,
-        np.ascontiguousarray(poses), np.empty(problem.work_size), problem.depth, errors,
-    )  # fmt: skip
-    return errors
-
-
-# --- The solver "limb" ---
+from posable.solvers.result import evaluate
 
 WHOLE = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 GOALS_HELP = (
@@ -85,7 +54,7 @@ GOALS_HELP = (
 class LimbTask(NamedTuple):
     """The goals of one limb: springs by their rows, -1 for none."""
 
-    limb: LimbCore | TwoLink
+    limb: Limb | TwoLink
     point: int  # of a position
     turn: int = -1  # of a full orientation
     along: int = -1  # of a direction of one axis
@@ -97,7 +66,7 @@ class LimbTask(NamedTuple):
         return [row for row in self[1:] if row >= 0]
 
 
-def limb_or_reason(skeleton: Skeleton, body: int) -> LimbCore | str:
+def limb_or_reason(skeleton: Skeleton, body: int) -> Limb | str:
     """Return the limb whose last joint moves a body of the figure, or why there is none."""
     owner: dict[int, str] = {}
     for name, at, part in zip(skeleton.names, skeleton.frame_bodies, skeleton.slices, strict=False):
@@ -113,18 +82,18 @@ def limb_or_reason(skeleton: Skeleton, body: int) -> LimbCore | str:
         moving = [repr(name) for name in reversed(names) if name is not None]
         return f"only {' and '.join(moving) or 'nothing'} moves it"
     try:
-        return LimbCore(skeleton, first, middle, last)
+        return Limb(skeleton, first, middle, last)
     except SkeletonError as error:
         return "; ".join(error.findings)
 
 
-def limb_of_body(skeleton: Skeleton, body: int) -> LimbCore | None:
+def limb_of_body(skeleton: Skeleton, body: int) -> Limb | None:
     """Return the limb whose last joint moves a body of the figure, or None."""
     found = limb_or_reason(skeleton, body)
     return None if isinstance(found, str) else found
 
 
-def limbs_of(skeleton: Skeleton) -> list[LimbCore]:
+def limbs_of(skeleton: Skeleton) -> list[Limb]:
     """Return every limb of a figure."""
     found = (limb_of_body(skeleton, body) for body in range(skeleton.figure.body.shape[0]))
     return [limb for limb in found if limb is not None]
@@ -202,15 +171,27 @@ HELD = (POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING)
 SHAPES = ((1, 0, 0, 0), (1, 1, 0, 0), (1, 0, 1, 0), (0, 0, 0, 1))  # places, orientations, directions, aims
 
 
-def target_of(problem: Problem, point: int, turn: int, count: int) -> np.ndarray:
-    """Return the targets of a limb's springs: positions (t, 3) or frames (t, 4, 4) in the world."""
-    targets = np.broadcast_to(problem.targets, (count, *problem.targets.shape[1:]))
-    places = targets[:, point, AT : AT + 3]
-    if turn < 0:
+def solution_of(task: LimbTask, problem: Problem, targets: np.ndarray, **options: Any) -> LimbSolution:
+    """Solve the goal of a limb for the springs' targets (g, TARGETS), or many of them (t, g, TARGETS)."""
+    limb = task.limb
+    assert isinstance(limb, Limb)
+    if task.aim >= 0:
+        axis = problem.constants[0, task.aim, AXES : AXES + 3]
+        return limb.aim(targets[..., task.aim, AT : AT + 3], axis, **options)
+    if task.along >= 0:
+        axis, along = problem.constants[0, task.along, AXES : AXES + 3], targets[..., task.along, FRAME : FRAME + 3]
+        return limb.solve_partial(targets[..., task.point, AT : AT + 3], axis, along, **options)
+    return limb.solve(target_of(task, targets), **options)
+
+
+def target_of(task: LimbTask, targets: np.ndarray) -> np.ndarray:
+    """Return the position (..., 3) or the frame (..., 4, 4) in the world of the springs' targets (..., g, TARGETS)."""
+    places = targets[..., task.point, AT : AT + 3]
+    if task.turn < 0:
         return places
-    frames = np.zeros((count, 4, 4))
-    frames[:, :3, :3] = targets[:, turn, FRAME : FRAME + 9].reshape(-1, 3, 3)
-    frames[:, :3, 3], frames[:, 3, 3] = places, 1.0
+    frames = np.zeros((*targets.shape[:-2], 4, 4))
+    frames[..., :3, :3] = targets[..., task.turn, FRAME : FRAME + 9].reshape(*targets.shape[:-2], 3, 3)
+    frames[..., :3, 3], frames[..., 3, 3] = places, 1.0
     return frames
 
 
@@ -226,44 +207,16 @@ def solve_limb(
     if isinstance(limb, TwoLink):
         return limb.solve(targets[:, task.point, AT : AT + 3], poses, limits=limits)
     if objective is not None:
-        found = [_with_objective(task, problem, targets[k], pose, limits, objective) for k, pose in enumerate(poses)]
+        found = [
+            solution_of(task, problem, targets[k], objective=objective, limits=limits, base=pose)
+            for k, pose in enumerate(poses)
+        ]
         return np.array([one.pose for one in found]), np.array([one.ok for one in found])
-    wish: Any = None if swivel is False or swivel is True else swivel
-    if task.aim >= 0:
-        axis = problem.constants[0, task.aim, AXES : AXES + 3]
-        found = aim(limb, targets[:, task.aim, AT : AT + 3], axis, swivel=wish, limits=limits, base=poses)
-        return found.pose, np.asarray(found.ok)
-    if task.along >= 0:
-        axis, along = problem.constants[0, task.along, AXES : AXES + 3], targets[:, task.along, FRAME : FRAME + 3]
-        places = targets[:, task.point, AT : AT + 3]
-        found = solve_partial(limb, places, axis, along, swivel=wish, limits=limits, base=poses)
-        return found.pose, np.asarray(found.ok)
-    if swivel is True:
+    wish: Any = None if isinstance(swivel, bool) else swivel
+    if swivel is True and task.aim < 0 and task.along < 0:
         wish = limb.swivel(poses, about=None if task.turn >= 0 else limb.site)
-    target = target_of(problem, task.point, task.turn, count)
-    found = limb.solve_target(target, swivel=wish, elbow=None, limits=limits, base=poses)
-    return found.pose, np.asarray(found.ok)
-
-
-def _with_objective(
-    task: LimbTask, problem: Problem, targets: np.ndarray, pose: np.ndarray, limits: bool, objective: Any
-) -> LimbSolution:
-    """Solve one limb for the targets (g, 12) of one problem with the least objective over its free angles."""
-    assert not isinstance(task.limb, TwoLink)
-    options = {"limits": limits, "base": pose}
-    if task.aim >= 0:
-        axis = problem.constants[0, task.aim, AXES : AXES + 3]
-        return aim_with_objective(task.limb, targets[task.aim, AT : AT + 3], axis, objective, **options)
-    place = targets[task.point, AT : AT + 3]
-    if task.along >= 0:
-        axis = problem.constants[0, task.along, AXES : AXES + 3]
-        along = targets[task.along, FRAME : FRAME + 3]
-        return partial_with_objective(task.limb, place, axis, along, objective, **options)
-    if task.turn < 0:
-        return solve_with_objective(task.limb, place, objective, **options)
-    frame = np.eye(4)
-    frame[:3, :3], frame[:3, 3] = targets[task.turn, FRAME : FRAME + 9].reshape(3, 3), place
-    return solve_with_objective(task.limb, frame, objective, **options)
+    solved = solution_of(task, problem, targets, swivel=wish, limits=limits, base=poses)
+    return solved.pose, np.asarray(solved.ok)
 
 
 def explain_limbs(problem: Problem, pose: np.ndarray) -> list[str]:
@@ -280,7 +233,7 @@ def explain_limbs(problem: Problem, pose: np.ndarray) -> list[str]:
         if task.along >= 0 or task.aim >= 0:
             lines.append(f"{angle}; the {'spin' if task.along >= 0 else 'bend'} is free as well")
             continue
-        ranges = limb.swivel_ranges(target_of(problem, task.point, task.turn, 1)[0], base=pose)
+        ranges = limb.swivel_ranges(target_of(task, problem.targets[0]), base=pose)
         count = f"{len(ranges) or 'no'} {'range' if len(ranges) == 1 else 'ranges'}"
         lines.append(f"{angle}, {count} inside the limits")
         lines += [f"  {swivel_range}" for swivel_range in ranges]
@@ -352,7 +305,7 @@ class LimbSolver(Solver):
         else:
             zeros = np.zeros(count)
             codes = np.full(count, CONVERGED, dtype=np.int64)
-            errors = errors_batch(problem, request.starts)
+            errors = evaluate(problem, request.starts, request)[1]
             outcome = RawResult(request.starts.copy(), codes, errors, zeros, zeros.copy())
             if request.record:  # a closed form has no iterations: traces without rows
                 nothing = np.zeros((0, TRACE_WIDTH))
@@ -363,7 +316,7 @@ class LimbSolver(Solver):
             limits = bool(np.isfinite((request.lower[columns], request.upper[columns])).any())
             wish = near if self.swivel is None else self.swivel
             poses, reached = solve_limb(task, problem, outcome.poses, limits, wish, self.objective)
-            errors = errors_batch(problem, poses)
+            errors = evaluate(problem, poses, request)[1]
             mine = task.springs
             before, after = outcome.errors / scale, errors / scale
             lost = np.delete(after > np.maximum(before, 1.0) + 1e-9, mine, axis=1).any(axis=1)

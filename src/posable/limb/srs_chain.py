@@ -50,10 +50,9 @@ class SrsChain(NamedTuple):
     """
 
     constants: np.ndarray  # (CONSTANTS,) float64
-    shape: (
-        np.ndarray
-    )  # (3, 9) int64: a row per ball joint: BALL kind; where in R the sine of the middle angle (F) and the
-    # sines and cosines of the outer ones (YA, XA, YC, XC) stand; the axes I, J, K. Row 2: the hinge's axis
+    # (3, 9) int64: a row per ball joint: BALL kind; where in R the sine of the middle angle (F) and the sines and
+    # cosines of the outer ones (YA, XA, YC, XC) are; the axes I, J, K. Row 2: the hinge's axis
+    shape: np.ndarray
 
     @property
     def place(self) -> np.ndarray:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from posable.engine.layout import ABOVE, AXIS
+from posable.engine.layout import AXIS, PARENT
 from posable.errors import GoalError
-from posable.model.kinematics import place_bodies
+from posable.model.kinematics import path_of, place_bodies
 from posable.model.skeleton import Skeleton
 
 
@@ -69,11 +69,7 @@ class TwoLink:
 
     def dofs_above(self) -> list[int]:
         """Return the degrees of freedom of the figure that move the first joint."""
-        above, found = int(self.skeleton.figure.dof[self.columns[0], ABOVE]), []
-        while above >= 0:
-            found.append(above)
-            above = int(self.skeleton.figure.dof[above, ABOVE])
-        return found
+        return sorted(path_of(self.skeleton, int(self.skeleton.figure.body[self.bodies[0], PARENT])))
 
     def solve(self, targets: np.ndarray, poses: np.ndarray, *, limits: bool) -> tuple[np.ndarray, np.ndarray]:
         """Return the poses (t, n) that bring the point to targets (t, 3) [m], nearest to poses, and if they reach (t,).
