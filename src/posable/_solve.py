@@ -83,7 +83,7 @@ def solve(
     start = nearest_start(problem, start, limits, seed, deadline) if nearest else start
     device_start = None
     if device != "cpu":
-        from posable.goals.device_array import checked_device_array
+        from posable.goals.base import checked_device_array
 
         device_start = checked_device_array(start, (skeleton.size,), "start")
     least_change = device == "cpu" and uses_natural(natural, problem, method)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posable.formats.transforms import world_transforms
+from posable.formats.conventions import world_transforms
 from posable.model.joints import Ball, Fixed, Free, Joint, Planar, Prismatic, Revolute, Site, Universal
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton

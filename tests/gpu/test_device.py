@@ -9,7 +9,7 @@ import pytest
 
 import posable as ps
 from posable.errors import GoalError
-from posable.goals.device_array import device_array, from_dlpack
+from posable.goals.base import device_array, from_dlpack
 from posable.gpu import device as driver
 
 

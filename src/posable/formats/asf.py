@@ -20,16 +20,22 @@ from scipy.spatial.transform import Rotation
 from posable.engine.joints import SLIDE, TURN
 from posable.errors import FormatError
 from posable.formats.base import Format, Options, build_skeleton
-from posable.formats.conventions import INCH, skeleton_with_up
+from posable.formats.conventions import (
+    INCH,
+    constant_place,
+    motion_or_rest,
+    skeleton_with_up,
+    slider_chains,
+    zero_rotations,
+)
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
-from posable.formats.transforms import constant_place, motion_or_rest, slider_chains, zero_rotations
 from posable.model.joint_values import joint_transform
 from posable.model.joints import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site, Universal, limits_of
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
-# --- ASF and AMC ---
+# --- Writing ASF and AMC ---
 
 Floats = NDArray[np.float64]
 VICON = 0.45
@@ -236,7 +242,7 @@ def _vector(values: Floats) -> str:
     return " ".join(_DIGITS % (value + 0.0) for value in values)
 
 
-# --- ASF ---
+# --- Reading ASF ---
 
 _LINE = re.compile(rb"[^\r\n]+")
 _PAIR = re.compile(rb"\(([^()]*)\)")

@@ -21,16 +21,22 @@ from scipy.spatial.transform import Rotation
 from posable.engine.joints import SLIDE, TURN
 from posable.errors import FormatError
 from posable.formats.base import Format, Options, build_skeleton
-from posable.formats.conventions import CENTIMETRES, skeleton_with_up
+from posable.formats.conventions import (
+    CENTIMETRES,
+    constant_place,
+    motion_or_rest,
+    skeleton_with_up,
+    slider_chains,
+    zero_rotations,
+)
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
-from posable.formats.transforms import constant_place, motion_or_rest, slider_chains, zero_rotations
 from posable.model.joint_values import joint_transform
 from posable.model.joints import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site, Universal
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton
 
-# --- BVH ---
+# --- Writing ---
 
 _ORDER = "ZXY"  # for joints other than Euler joints about the world's axes
 _DIGITS = "%.12g"
@@ -197,7 +203,7 @@ def _vector(values: NDArray) -> str:
     return " ".join(_DIGITS % (value + 0.0) for value in values)
 
 
-# --- BVH ---
+# --- Reading ---
 
 CHANNELS = {f"{axis}{kind}": (kind[0], axis) for kind in ("position", "rotation") for axis in "xyz"}
 _TOKEN = re.compile(rb"[{}]|[^\s{}]+")

@@ -25,10 +25,9 @@ from posable.engine.joints import SLIDE
 from posable.engine.layout import MAX_MAGNITUDE
 from posable.errors import FormatError
 from posable.formats.base import MAX_JOINTS, Options
-from posable.formats.conventions import scene_with_up
+from posable.formats.conventions import local_transforms, scene_with_up, world_transforms
 from posable.formats.gltf_container import Container, as_single, frame_seconds
 from posable.formats.scene import Mesh, Scene
-from posable.formats.transforms import local_transforms, world_transforms
 from posable.model.joints import rotation_matrix
 from posable.model.motion import Motion
 from posable.model.skeleton import Skeleton

@@ -20,6 +20,7 @@ from scipy.spatial.transform import Rotation
 
 from posable.errors import FormatError
 from posable.formats.base import Format, Options, bound_count
+from posable.formats.conventions import local_transforms, world_transforms
 from posable.formats.gltf_writer import bone_mesh, relative_transforms
 from posable.formats.node_tree import (
     Node,
@@ -32,7 +33,6 @@ from posable.formats.node_tree import (
 )
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source
-from posable.formats.transforms import local_transforms, world_transforms
 from posable.model.motion import Motion
 
 Floats = NDArray[np.float64]

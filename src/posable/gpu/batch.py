@@ -18,7 +18,7 @@ from posable.engine.assemble import pick_columns
 from posable.engine.bounds import EXHAUSTED
 from posable.engine.layout import AT, CONSTANTS, FRAME, OFF, ROBUST, TARGETS
 from posable.errors import PosableWarning, SolverError
-from posable.goals.device_array import DeviceArray
+from posable.goals.base import DeviceArray
 from posable.goals.orientation import Orientation, Pose
 from posable.goals.point import Position
 from posable.gpu.codegen import BLOCK, KernelPlan, elements, moving_elements, source_of

@@ -1,8 +1,7 @@
 """A differentiable layer on the GPU: `polish` refines poses to minima, `adjoint` back-propagates gradients.
 
 Both kernels are generated from those of the CPU (engine/sensitivity.py) in double precision, for one figure and its
-goals.
-Targets, poses and gradients stay on the GPU.
+goals. Targets, poses and gradients stay on the GPU.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from posable.engine import jit as compiler
 from posable.engine.layout import TARGETS
 from posable.engine.sensitivity import DEGENERATE, DIFFERENCE, along, refine, solve_adjoint
 from posable.errors import SolverError
-from posable.goals.base import Goal
-from posable.goals.device_array import checked_device_array, contiguous
+from posable.goals.base import Goal, checked_device_array, contiguous
 from posable.gpu import batch
 from posable.gpu.codegen import BLOCK, PROLOGUE, KernelPlan, ProblemTables, loads, moving_elements
 from posable.gpu.symbolic import Code
