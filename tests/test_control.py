@@ -486,10 +486,11 @@ def test_a_later_priority_settles_at_the_pace_of_the_limits():
     assert steps[-1].errors["tcp"] < 1e-6
 
 
+@pytest.mark.files("humanoid/humanoid.xml", "mjcf/unitree_g1/g1.xml")
 @pytest.mark.parametrize("dt", [0.01, 0.002])
-def test_strict_priorities_settle_after_a_jump_out_of_reach(data_dir, dt):
+def test_strict_priorities_settle_after_a_jump_out_of_reach(path, dt):
     """A robot whose hands are led far out of reach and back stands on its feet and comes to rest."""
-    g1 = ps.load(data_dir / "mjcf" / "unitree_g1" / "g1.xml").skeleton
+    g1 = ps.load(path).skeleton
     feet, hands = ("left_ankle_roll_joint", "right_ankle_roll_joint"), ("left_wrist_yaw_joint", "right_wrist_yaw_joint")
     places, rng = ps.forward(g1, g1.rest), np.random.default_rng(1)
     goals = [*(ps.goals.Pose(foot, places.matrix(foot)) for foot in feet)]

@@ -359,34 +359,38 @@ def test_all_legs_of_a_fox_have_handles(data_dir):
         assert any(part in body for body in bodies), part
 
 
-@pytest.mark.parametrize(
-    ("path", "feet", "pelvis"),
-    [  # all have fixed nodes or helper bones above the pelvis, the last one 60 helper bones below it
-        ("khronos_CesiumMan.glb", {"leg_joint_L_3", "leg_joint_R_3"}, "Skeleton_torso_joint_1"),
-        ("khronos_Fox.glb", {"b_LeftHand_011", "b_RightHand_08", "b_LeftFoot01_017", "b_RightFoot01_021"}, "b_Hip_01"),
-        ("momentum_test_24fps.glb", {"b_l_foot", "b_r_foot"}, "b_root"),
-    ],
+FOX = {"b_LeftHand_011", "b_RightHand_08", "b_LeftFoot01_017", "b_RightFoot01_021"}
+
+
+@pytest.mark.files(
+    {  # the recordings have fixed nodes or helper bones above the pelvis, the last one 60 helper bones below it
+        "walk.bvh": ({"ankle.L", "ankle.R"}, "root"),
+        "gltf/khronos_CesiumMan.glb": ({"leg_joint_L_3", "leg_joint_R_3"}, "Skeleton_torso_joint_1"),
+        "gltf/khronos_Fox.glb": (FOX, "b_Hip_01"),
+        "gltf/momentum_test_24fps.glb": ({"b_l_foot", "b_r_foot"}, "b_root"),
+    }
 )
-def test_a_character_stands_on_its_feet_and_has_no_handles_on_helper_bones(data_dir, path, feet, pelvis):
-    character = ps.load(data_dir / "gltf" / path).skeleton
+def test_a_character_stands_on_its_feet_and_has_no_handles_on_helper_bones(path, expected):
+    character, (feet, pelvis) = ps.load(path).skeleton, expected
     assert root_joint(character).motion.size == 6
     handles = default_handles(character, ps.forward(character, character.rest))
     assert {h.body for h in handles if h.hold == "pinned"} == feet
     assert [h.hold for h in handles if h.body == pelvis] == ["held"]
-    assert len(handles) == 10 + ("Fox" in path)  # hands, feet, head, pelvis, elbows, knees; and a tail
+    assert len(handles) == 10 + ("Fox" in path.name)  # hands, feet, head, pelvis, elbows, knees; and a tail
 
 
-@pytest.mark.parametrize(
-    ("path", "front"),
-    [
-        ("bvh/assimp_Boxing_Toes.bvh", (0, 0, -1)), ("bvh/makehuman_dance1.bvh", (1, 0, 0)),
-        ("gltf/khronos_Fox.glb", (0, 0, 1)), ("urdf/erd_romeo.urdf", (1, 0, 0)), ("urdf/erd_panda.urdf", (1, 0, 0)),
-    ],
+@pytest.mark.files(
+    {
+        "walk.bvh": (0, 0, 1), "character.glb": (0, 0, 1), "humanoid/humanoid.xml": (1, 0, 0),
+        "arm/arm.urdf": (1, 0, 0),
+        "bvh/assimp_Boxing_Toes.bvh": (0, 0, -1), "bvh/makehuman_dance1.bvh": (1, 0, 0),
+        "gltf/khronos_Fox.glb": (0, 0, 1), "urdf/erd_romeo.urdf": (1, 0, 0), "urdf/erd_panda.urdf": (1, 0, 0),
+    }
 )  # fmt: skip
-def test_a_figure_is_seen_from_the_side_that_it_faces(data_dir, path, front):
-    source = ps.load(data_dir / path)
+def test_a_figure_is_seen_from_the_side_that_it_faces(path, expected):
+    source = ps.load(path)
     pose = source.motion.poses[0] if source.motion is not None else source.skeleton.rest
-    assert tuple(front_of(source.skeleton, ps.forward(source.skeleton, pose))) == front
+    assert tuple(front_of(source.skeleton, ps.forward(source.skeleton, pose))) == expected
 
 
 @pytest.mark.parametrize("shape", [(1.0, 0.1, 0.1), (0.1, 1.0, 0.1), (0.3, 0.3, 2.0)])
@@ -401,17 +405,18 @@ def test_a_figure_fills_the_part_of_the_page_that_the_panel_leaves(shape):
     assert (seen.max(axis=0) / CLEAR).max() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("agility_cassie/cassie.xml", {"left-foot", "right-foot", "joint_0"}),  # no rods of its closed loops
-        ("shadow_hand/right_hand.xml", {f"rh_{finger}distal" for finger in ("ff", "mf", "rf", "lf", "th")}),
-        ("trs_so_arm100/so_arm100.xml", {"Wrist_Roll"}),  # the palm, not the moving jaw
-    ],
+@pytest.mark.files(
+    {
+        "arm7/arm7.xml": {"tool"},
+        "arm/arm.urdf": {"joint5"},  # the palm, not the fingers
+        "mjcf/agility_cassie/cassie.xml": {"left-foot", "right-foot", "joint_0"},  # no rods of its closed loops
+        "mjcf/shadow_hand/right_hand.xml": {f"rh_{finger}distal" for finger in ("ff", "mf", "rf", "lf", "th")},
+        "mjcf/trs_so_arm100/so_arm100.xml": {"Wrist_Roll"},  # the palm, not the moving jaw
+    }
 )
-def test_handles_of_robots_are_where_users_expect_them(data_dir, path, expected):
+def test_handles_of_robots_are_where_users_expect_them(path, expected):
     pytest.importorskip("mujoco")
-    robot = ps.load(data_dir / "mjcf" / path).skeleton
+    robot = ps.load(path).skeleton
     assert {h.body for h in default_handles(robot, ps.forward(robot, robot.rest))} == expected
 
 

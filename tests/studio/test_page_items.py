@@ -240,22 +240,22 @@ def test_keys_ease_and_curves_are_drawn(bench):
     bench.page.get_by_text("Curves of the selected joint", exact=True).first.click()
 
 
-def test_another_take_of_a_file_is_chosen(bench, data_dir):
-    opened(bench, data_dir / "gltf" / "khronos_Fox.glb")
+def test_another_take_of_a_file_is_chosen(bench, fixtures):
+    opened(bench, fixtures / "character.glb")
     session = bench.session
     bench.tab("Time")
-    bench.page.get_by_text("It has 3 takes").first.wait_for()
-    assert bench.row("Take").locator("input[role=combobox]").input_value() == "Survey"
-    bench.choose("Take", "Walk")
-    wait_for(lambda: session.take_name == "Walk", "the walk")
+    bench.page.get_by_text("It has 2 takes").first.wait_for()
+    assert bench.row("Take").locator("input[role=combobox]").input_value() == "Wave"
+    bench.choose("Take", "Nod")
+    wait_for(lambda: session.take_name == "Nod", "the nod")
     bench.seen()
     session.player.set_key()
     bench.seen()
-    bench.pick("Take", "Run")  # the list shows Walk again with the next refresh
+    bench.pick("Take", "Wave")  # the list shows Nod again with the next refresh
     bench.page.get_by_text("are not saved in a project").wait_for()
     bench.page.get_by_role("button", name="Cancel").click()
-    wait_for(lambda: bench.value("Take") == "Walk", "the take that is still open")
-    assert session.take_name == "Walk"
+    wait_for(lambda: bench.value("Take") == "Nod", "the take that is still open")
+    assert session.take_name == "Nod"
     bench.shot("takes")
 
 

@@ -704,24 +704,23 @@ def test_a_project_of_a_file_has_the_file_inside(session, fixtures, tmp_path):
     other.close()
 
 
-def test_every_take_of_a_file_can_be_opened_saved_and_undone(session, data_dir):
+def test_every_take_of_a_file_can_be_opened_saved_and_undone(session, fixtures):
     said = []
     session.on_notification(lambda text, kind: said.append(text))
-    path = data_dir / "gltf" / "khronos_Fox.glb"
-    assert session.upload("fox.glb", path.read_bytes())
-    assert said == ["Opened fox.glb. It has 3 takes; choose one in the Time tab."]
-    assert session.take_name == "Survey"
+    assert session.upload("character.glb", (fixtures / "character.glb").read_bytes())
+    assert said == ["Opened character.glb. It has 2 takes; choose one in the Time tab."]
+    assert session.take_name == "Wave"
     assert not session.open_take("Swim")
-    assert session.open_take("Run")
-    assert session.timeline.count == len(session.scene.motions["Run"]) != len(session.scene.motions["Survey"])
+    assert session.open_take("Nod")
+    assert session.timeline.count == len(session.scene.motions["Nod"]) != len(session.scene.motions["Wave"])
     session.player.seek(3)
     assert session.player.set_key()
     pose, project = session.pose, session.save_project()[1]
     assert session.undo()
     assert session.undo()
-    assert session.take_name == "Survey"
-    session.open_project("fox.posable", project)
-    assert (session.take_name, list(session.timeline.keys)) == ("Run", [3])
+    assert session.take_name == "Wave"
+    session.open_project("character.posable", project)
+    assert (session.take_name, list(session.timeline.keys)) == ("Nod", [3])
     assert np.array_equal(session.pose, pose)
 
 
@@ -781,12 +780,12 @@ def test_mirror_of_an_imported_figure(fixtures):
     session.close()
 
 
-@pytest.mark.parametrize("path", ["khronos_CesiumMan.glb", "khronos_Fox.glb", "momentum_test_24fps.glb"])
-def test_mirror_of_a_character_that_has_turned(data_dir, path):
-    """Its root is below fixed nodes, and the joints of its two sides are numbered differently."""
+@pytest.mark.files("walk.bvh", "gltf/khronos_CesiumMan.glb", "gltf/khronos_Fox.glb", "gltf/momentum_test_24fps.glb")
+def test_mirror_of_a_character_that_has_turned(path):
+    """In the recordings the root is below fixed nodes, and joints of the two sides are numbered differently."""
     from posable.studio.appearance import root_joint
 
-    source = ps.load(data_dir / "gltf" / path)
+    source = ps.load(path)
     skeleton, root, plan = source.skeleton, root_joint(source.skeleton).name, ps.body_plan(source.skeleton)
     session = Session(source)
     session.player.seek(10)
