@@ -23,7 +23,7 @@ from posable.errors import GoalError, PosableError
 from posable.goals import Pose, Position
 from posable.limb import Limb
 from posable.limb.solver import limb_of_body
-from posable.model.kinematics import as_poses, forward
+from posable.model.kinematics import as_poses, forward, path_of
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, SolveOptions
@@ -310,11 +310,8 @@ def movable_above(skeleton: Skeleton, limb: Limb) -> bool:
 
 def chain_dofs(skeleton: Skeleton, site: str) -> list[int]:
     """Return the degrees of freedom, not frozen, between the root and a site."""
-    body, found = int(skeleton.frame_bodies[skeleton.frame(site)]), []
-    while body >= 0:
-        found += range(int(skeleton.figure.body[body, FIRST]), int(skeleton.figure.body[body, LAST]))
-        body = int(skeleton.figure.body[body, PARENT])
-    return [i for i in sorted(found) if not skeleton.frozen[i]]
+    moving = path_of(skeleton, int(skeleton.frame_bodies[skeleton.frame(site)]))
+    return [i for i in sorted(moving) if not skeleton.frozen[i]]
 
 
 def grid_points(skeleton: Skeleton, site: str, pose: np.ndarray, spacing: float) -> np.ndarray:

@@ -38,18 +38,11 @@ PLACE = (0.4, 0.9, 0.3)  # [m]: within the reach of the hand below
 
 def solve_once(skeleton: Skeleton, wanted: list[Goal], solver: str) -> None:
     """Solve alone, in a session and in a batch, and read every attribute of the results."""
-    print(solve(skeleton, wanted, solver=solver, max_iterations=3), file=_NullFile())
+    _ = str(solve(skeleton, wanted, solver=solver, max_iterations=3))
     starts = np.tile(skeleton.rest, (32, 1))
     _ = solve(skeleton, wanted, start=starts, solver=solver, max_iterations=2).ok
     session = Session(skeleton, wanted, solver=solver, max_iterations=3)
     _ = session.solve().blocking
-
-
-class _NullFile:
-    """A file that keeps nothing."""
-
-    def write(self, text: str) -> None:
-        """Forget it."""
 
 
 def _hand() -> tuple[Skeleton, list[Goal]]:

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from posable.goals.compose import AnyOf
     from posable.goals.energy import DerivativeCheck, VectorEnergy
 
-# --- Packing goals ---
-
 
 def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     """Return the batch shape of targets with these leading axes."""
@@ -62,8 +60,6 @@ def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     except ValueError:
         raise GoalError("targets", expected="leading axes that agree", got=f"shapes {shapes}") from None
 
-
-# --- Constants that problems share ---
 
 MOST_TEMPLATES = 64
 _TEMPLATES: dict[Any, dict[str, Any]] = {}  # everything but goals and targets, by the keys of the goals
@@ -74,16 +70,9 @@ def constants_key(skeleton: Skeleton, goals: tuple[Any, ...]) -> Any:
     """Return a key of what the constants of a problem depend on, None if one of its goals has none."""
     if skeleton.couplings or skeleton.loops or not goals:
         return None
-    keys = []
-    for goal in goals:
-        key = goal.constants_key() if isinstance(goal, Goal) else None
-        if key is None:
-            return None
-        keys.append(key)
-    return (id(skeleton), *keys)  # the template keeps the skeleton alive, so its id stays unique
+    keys = [goal.constants_key() if isinstance(goal, Goal) else None for goal in goals]
+    return None if None in keys else (id(skeleton), *keys)  # the template keeps the skeleton alive, and so its id
 
-
-# --- Problem ---
 
 EXTRA = 8  # vectors of n numbers beyond the workspace, for the solver loops
 COMBINATIONS = 256  # of the members of several AnyOf goals
@@ -260,10 +249,7 @@ class Problem:
     @cached_property
     def first_rows(self) -> tuple[int, ...]:
         """The first spring of each goal; -1 where it has none."""
-        rows = [-1] * len(self._goals)
-        for k in reversed(range(len(self.owners))):
-            rows[self.owners[k]] = k
-        return tuple(rows)
+        return tuple(self.owners.index(k) if k in self.owners else -1 for k in range(len(self._goals)))
 
     def _register(self, goal: Goal) -> list[Spring]:
         """Return the springs of a goal, and record its choices and pulls."""
@@ -308,15 +294,14 @@ class Problem:
         rows = [(one.kind, one.body, owner, one.other) for one, owner in zip(springs, self.owners, strict=True)]
         self.kind = np.array(rows, dtype=np.int64).reshape(-1, 4)
         self.tolerances = np.array([spring.tolerance for spring in springs], dtype=float)
-        coupled = any(spring.other >= 0 or spring.kind < 0 or spring.body == CENTER for spring in springs)
+        self.coupled = any(spring.other >= 0 or spring.kind < 0 or spring.body == CENTER for spring in springs)
         self.batch_shape = common_shape([batch for spring in springs if (batch := spring.batch)])
         self.figure = self._figure_with_solids(skeleton)
-        self.constants = self._stack([spring.constants for spring in self.springs], CONSTANTS)
-        self.targets = self._stack([spring.targets for spring in self.springs], TARGETS)
-        self.coupled = coupled
+        self.constants = self._stack([spring.constants for spring in springs], CONSTANTS)
+        self.targets = self._stack([spring.targets for spring in springs], TARGETS)
         self.has_solids = self.figure is not skeleton.figure
-        self.order = coupled_order(skeleton, self._groups()) if coupled else skeleton.order
-        self.idle = np.array([spring.idle for spring in self.springs], dtype=bool)  # (g,): of weight zero
+        self.order = coupled_order(skeleton, self._groups()) if self.coupled else skeleton.order
+        self.idle = np.array([spring.idle for spring in springs], dtype=bool)  # (g,): of weight zero
         for energy, part in self.customs:
             self.idle[part] = energy.idle
         self.soft = self.soft or bool(np.isinf(self.tolerances[~self.idle]).any())
@@ -437,10 +422,9 @@ class Problem:
         for name in ("constants", "targets"):
             rows = getattr(self, name)
             if rows.shape[0] > 1:
-                rows = rows.reshape(*self.batch_shape, *rows.shape[1:])
-                setattr(
-                    self, name, np.broadcast_to(rows, (*shape, *rows.shape[-2:])).reshape(-1, *rows.shape[-2:]).copy()
-                )
+                each = rows.shape[1:]
+                rows = np.broadcast_to(rows.reshape(*self.batch_shape, *each), (*shape, *each))
+                setattr(self, name, rows.reshape(-1, *each).copy())
         self.batch_shape = shape
 
     def spread(self, count: int) -> None:
@@ -482,10 +466,7 @@ class Problem:
 
     def copy(self) -> Problem:
         """Return an independent problem with the same figure and current goals."""
-        out = self.with_own_targets()
-        out.constants = self.constants.copy()
-        out.pull, out.home = self.pull.copy(), self.home.copy()
-        return out
+        return self.rows(slice(None))
 
     def with_own_targets(self) -> Problem:
         """Return the same problem with independent targets."""
@@ -612,14 +593,12 @@ class Problem:
             answers.append((total, gradient, hessian, errors))
         return min(answers, key=lambda answer: answer[0])
 
-    def _evaluate(
-        self, theta: np.ndarray, springs: Springs, exact: bool
-    ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    def _evaluate(self, theta: np.ndarray, springs: Springs, exact: bool) -> tuple[float, Any, Any, Any]:
         n, g = self.skeleton.size, len(self.springs)
         gradient, hessian, errors = np.empty(n), np.empty((n, n)), np.empty(g)
         total = evaluate(
-            self.figure, self.order, springs, theta,
-            scratch(self.work_size), self.depth, float(exact), gradient, hessian, errors,
+            self.figure, self.order, springs, theta, scratch(self.work_size), self.depth, float(exact), gradient,
+            hessian, errors,
         )  # fmt: skip
         return total, gradient, hessian, errors
 
@@ -689,9 +668,7 @@ class Problem:
             the angular velocity), not as three axes (9 rows).
         """
         if self.customs or self.choices:
-            raise GoalError(
-                "residuals", expected="goals that are squared residuals", got="an energy in Python or a choice"
-            )
+            raise GoalError("residuals", expected="squared residuals", got="an energy in Python or a choice")
         if self.batch_shape:
             raise GoalError("residuals", expected="targets for one pose", got=f"a batch of shape {self.batch_shape}")
         from posable.engine.residuals import residual_rows, residuals_and_jacobian

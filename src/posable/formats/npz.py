@@ -53,13 +53,11 @@ def dump_figure(skeleton: Skeleton) -> str:
     ]  # fmt: skip
     sites = [
         {
-            "name": site.name,
-            "joint": site.joint,
-            "offset": _plain(site.offset),
+            "name": site.name, "joint": site.joint, "offset": _plain(site.offset),
             "rotation": _plain(rotation_matrix(site.rotation)),
         }
         for site in skeleton.sites
-    ]
+    ]  # fmt: skip
     return json.dumps(
         {
             "name": skeleton.name, "up": skeleton.up, "unit": skeleton.unit, "couplings": skeleton.couplings,
@@ -136,6 +134,15 @@ def _rotation(value: Any) -> Any:
 
 _GROWTH = 16  # arrays that are read may unpack to this many times the size of the file,
 _FLOOR = 64_000_000  # plus this many bytes
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+)  # what zips raise
 _MOST_JSON = 16_000_000  # bytes of a skeleton; as Python objects it takes twenty times as much
 
 
@@ -220,7 +227,7 @@ class Arrays:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(source.data))
             members = self._zip.infolist()
-        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, struct.error, UnicodeError) as problem:
+        except _DAMAGED as problem:
             raise source.error(expected="a zip file of arrays", found=str(problem)) from None
         self._members = {m.filename.removesuffix(".npy"): m for m in members if m.filename.endswith(".npy")}
         self._room = _GROWTH * len(source.data) + _FLOOR
@@ -236,24 +243,13 @@ class Arrays:
         self._room -= member.file_size
         if self._room < 0:
             raise self.source.error(
-                binary=True,
-                offset=member.header_offset,
-                expected="arrays that unpack to a few times the file",
+                binary=True, offset=member.header_offset, expected="arrays that unpack to a few times the file",
                 found=f"{member.file_size} bytes",
-            )
+            )  # fmt: skip
         try:
             with self._zip.open(member) as file:
                 raw = file.read(member.file_size + 1)
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            OSError,
-            EOFError,
-            RuntimeError,
-            ValueError,
-            NotImplementedError,
-            struct.error,
-        ) as problem:
+        except _DAMAGED as problem:
             raise self.source.error(
                 binary=True, offset=member.header_offset, expected=f"array {name!r}", found=str(problem)
             ) from None

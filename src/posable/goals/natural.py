@@ -177,7 +177,7 @@ def prior_of(skeleton: Skeleton, weight: float, temperature: float) -> Prior:
     offset[:, -1] *= 0.5
     prior = Prior(
         np.array(rows, dtype=np.int64), np.full(len(rows), STRENGTH * weight * temperature),
-        np.zeros(len(rows)),        np.array(feature, dtype=np.int64), np.zeros((0, 0), dtype=np.int64), np.array(axes),
+        np.zeros(len(rows)), np.array(feature, dtype=np.int64), np.zeros((0, 0), dtype=np.int64), np.array(axes),
         np.array(level) / temperature, np.array(inverse) / temperature,
         np.ascontiguousarray(probe.transpose(1, 0, 2)).reshape(size, -1), offset.ravel(),
         precision.reshape(len(level), -1), np.einsum("cij,cj->ci", precision, means),

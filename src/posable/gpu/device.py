@@ -1,7 +1,7 @@
 """An NVIDIA GPU through cuda.bindings: compile C++, allocate memory, launch kernels.
 
-Everything goes through the driver API (package cuda-bindings), imported when a GPU is
-first used. Compiled code is cached beside that of the CPU, under a hash of its source.
+Everything goes through the driver API (package cuda-bindings), imported when a GPU is first used. Compiled code is
+cached beside that of the CPU, under a hash of its source.
 """
 
 from __future__ import annotations

@@ -263,9 +263,6 @@ class Arithmetic:
                 answers = {bool(eval(f"a {turned} b", {"a": o, "b": y})) for o in x.options}
                 if len(answers) == 1:
                     return answers.pop()
-            if isinstance(y, float) and math.isinf(y) and isinstance(x, Code) and turned in ("<", ">"):
-                # a number that may be infinite or NaN is compared on the device
-                continue
         kind = widest(a, b)
         return self.bind(f"{self.text(a, kind)} {op} {self.text(b, kind)}", "b")
 
@@ -290,10 +287,17 @@ class Arithmetic:
             return value if value.type == "b" else self.bind(f"{value.text} != 0", "b")
         return bool(value)
 
-    # --------------------------------------------------------------------------------------------------------- arrays
-
 
 # --- Memory ---
+
+
+def declared(variables: list[tuple[str, str]]) -> list[str]:
+    """Return the lines of C++ that declare variables, given as pairs of type and name."""
+    lines = []
+    for kind, spelled in C_TYPE.items():
+        names = [name for own, name in variables if own == kind]
+        lines += [f"{spelled} {', '.join(names[k : k + 20])};" for k in range(0, len(names), 20)]
+    return lines
 
 
 class SymbolicMemory(Arithmetic):
@@ -328,13 +332,7 @@ class SymbolicMemory(Arithmetic):
 
     def declarations(self) -> str:
         """Return the C++ that declares every variable and array."""
-        lines = list(self.arrays)
-        for kind, spelled in C_TYPE.items():
-            names = [name for own, name in self.declared if own == kind]
-            lines += [f"{spelled} {', '.join(names[k : k + 20])};" for k in range(0, len(names), 20)]
-        return "\n".join(lines)
-
-    # ----------------------------------------------------------------------------------------------------- arithmetic
+        return "\n".join([*self.arrays, *declared(self.declared)])
 
     def index(self, where: View, keys: tuple[Any, ...]) -> Any:
         """Return an element as (storage, index), or a View of a part."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from posable.engine import jit as compiler
 from posable.gpu.partial_eval import CallFrame, Specialiser, source_of_kernel
-from posable.gpu.symbolic import C_TYPE, Code, Storage, View
+from posable.gpu.symbolic import C_TYPE, Code, Storage, View, declared
 
 CONTEXT = "c."  # how arrays and sizes are named: members of the struct
 
@@ -81,21 +81,12 @@ class Translator(Specialiser):
         outputs = [f"{C_TYPE[code.type]}& r{k}" for k, code in enumerate(results)]
         lines = [f"r{k} = {code.text};" for k, code in enumerate(results)]
         head = f"__device__ __noinline__ void {name}({', '.join([f'const {self.context}& c', *inputs, *outputs])}) {{"
-        body = "\n".join([head, _declared(self.declared), self.source(), *lines, "}"])
+        body = "\n".join([head, *declared(self.declared), self.source(), *lines, "}"])
         self.code, self.declared, self.known, self.written = saved
         if not numbers:
             return None
         self.functions.append(body)
         return name, value
-
-
-def _declared(variables: list[tuple[str, str]]) -> str:
-    """Return the C++ that declares variables of each type."""
-    lines = []
-    for kind, spelled in C_TYPE.items():
-        names = [name for own, name in variables if own == kind]
-        lines += [f"{spelled} {', '.join(names[k : k + 20])};" for k in range(0, len(names), 20)]
-    return "\n".join(lines)
 
 
 def _renamed(value: Any, passed: list[Code]) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +14,6 @@ from scipy.spatial.transform import Rotation
 from posable.engine.joints import ROTVEC, SLIDE, SWING, TAIL, TURN
 from posable.errors import SkeletonError
 from posable.model.joints import Free, Joint, JointMotion, rotation_matrix
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 Floats = NDArray[np.float64]
 
@@ -134,8 +131,6 @@ def qpos_size(joints: Sequence[Joint]) -> int:
 
 def _rest_transform(joint: Joint) -> tuple[np.ndarray, Rotation] | None:
     """Return the constant transform of a free joint, which MuJoCo's free joints do not have; None if it is identity."""
-    from scipy.spatial.transform import Rotation
-
     turn = rotation_matrix(joint.rotation)
     assert turn is not None
     offset = np.asarray(joint.offset, dtype=float)
@@ -170,8 +165,6 @@ def from_qpos(joints: Sequence[Joint], slices: Sequence[slice], rest: np.ndarray
     Raises:
         SkeletonError: The shape is wrong, or a quaternion is zero.
     """
-    from scipy.spatial.transform import Rotation
-
     size = qpos_size(joints)
     given = np.asarray(qpos, dtype=float)
     if given.shape[-1:] != (size,):

@@ -371,11 +371,16 @@ def rotation_matrix(rotation: Any) -> np.ndarray | None:
 
 def vector_of(value: Any) -> np.ndarray | None:
     """Return three finite numbers as (3,), or None."""
+    out = _floats(value)
+    return out if out is not None and out.shape == (3,) and np.all(np.isfinite(out)) else None
+
+
+def _floats(value: Any) -> np.ndarray | None:
+    """Return a copy of numbers as an array, or None if they are none."""
     try:
-        out = np.asarray(value, dtype=float)
+        return np.array(value, dtype=float)
     except (TypeError, ValueError):
         return None
-    return out.copy() if out.shape == (3,) and np.all(np.isfinite(out)) else None
 
 
 def limits_of(joint: Joint) -> np.ndarray | None:
@@ -383,33 +388,24 @@ def limits_of(joint: Joint) -> np.ndarray | None:
     k = joint.motion.size
     if joint.limits is None:
         return np.tile([-np.inf, np.inf], (k, 1))
-    try:
-        box = np.asarray(joint.limits, dtype=float)
-    except (TypeError, ValueError):
-        return None
-    if box.shape == (2,):
+    box = _floats(joint.limits)
+    if box is not None and box.shape == (2,):
         box = np.tile(box, (k, 1))
-    return box.copy() if box.shape == (k, 2) and not np.any(np.isnan(box)) else None
+    return box if box is not None and box.shape == (k, 2) and not np.any(np.isnan(box)) else None
 
 
 def numbers_of(value: Any, k: int) -> np.ndarray | None:
     """Return a number or k numbers as (k,), or None if they are invalid or not finite."""
-    try:
-        out = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        return None
-    if out.shape not in ((), (k,)) or not np.all(np.isfinite(out)):
+    out = _floats(value)
+    if out is None or out.shape not in ((), (k,)) or not np.all(np.isfinite(out)):
         return None
     return np.broadcast_to(out, (k,)).copy()
 
 
 def bounds_of(value: Any, k: int) -> np.ndarray | None:
     """Return positive bounds, given as a number or k numbers, as (k,); infinity is allowed. None if invalid."""
-    try:
-        out = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        return None
-    if out.shape not in ((), (k,)) or not np.all(out > 0.0):
+    out = _floats(value)
+    if out is None or out.shape not in ((), (k,)) or not np.all(out > 0.0):
         return None
     return np.broadcast_to(out, (k,)).copy()
 

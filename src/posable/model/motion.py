@@ -213,16 +213,7 @@ class Motion:
         new = _numbers(pose, "Motion.edited: pose", 1, f"({self.skeleton.size},)")
         if new.shape != (self.skeleton.size,) or not np.all(np.isfinite(new)):
             raise PosableError(f"Motion.edited: expected a finite pose ({self.skeleton.size},), got {new.shape}")
-        near = slice(max(frame - reach, 0), frame + reach + 1)
-        old = self.poses[near]
-        away = np.abs(np.arange(len(old)) + near.start - frame) / (reach + 1)
-        changed = carry_over(self.skeleton, old, self.poses[frame], new, 0.5 + 0.5 * np.cos(np.pi * away))
-        lower, upper = self.skeleton.lower, self.skeleton.upper
-        within = (old >= lower) & (old <= upper)
-        poses = np.array(self.poses)
-        poses[near] = np.where(within, np.clip(changed, lower, upper), changed)
-        poses[frame] = new
-        return Motion(self.skeleton, poses, self.fps, self.name)
+        return self.layered({frame: new}, fade=reach)
 
     def layered(self, keys: Mapping[int, ArrayLike], *, fade: int = 12) -> Motion:
         """Return the motion with some frames at other poses, each change blended into its neighbours.

@@ -13,10 +13,10 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import TAIL
-from posable.engine.layout import ABOVE, FIRST, KIND, LAST, PARENT, work_size
+from posable.engine.layout import KIND, work_size
 from posable.errors import SkeletonError
 from posable.model.jacobians import body_and_place, jacobian
-from posable.model.kinematics import as_poses, forward, scratch
+from posable.model.kinematics import as_poses, forward, path_of, scratch
 from posable.model.skeleton import Skeleton
 
 __all__ = [
@@ -182,15 +182,7 @@ def chain(skeleton: Skeleton, body: str) -> tuple[str, ...]:
 
 
 def _dofs(skeleton: Skeleton, body: str) -> list[int]:
-    figure = skeleton.figure
-    on = int(skeleton.frame_bodies[skeleton.frame(body)])
-    while on >= 0 and figure.body[on, LAST] == figure.body[on, FIRST]:
-        on = int(figure.body[on, PARENT])
-    i, out = int(figure.body[on, LAST]) - 1 if on >= 0 else -1, []
-    while i >= 0:
-        out.append(i)
-        i = int(figure.dof[i, ABOVE])
-    return out[::-1]
+    return sorted(path_of(skeleton, int(skeleton.frame_bodies[skeleton.frame(body)])))
 
 
 def screws(skeleton: Skeleton, body: str) -> Screws:

@@ -34,12 +34,7 @@ from posable.solvers.ccd import best_turn
 from posable.solvers.loop import OPTIONS, STATE_WIDTH, batch_of, common_params
 
 FITS, GUIDES, ROWS = OPTIONS, OPTIONS + 1, OPTIONS + 2  # columns of the params; then `GUIDES` rows of four
-OWNER, BODY, SPRING_OF, SHARE = (
-    0,
-    1,
-    2,
-    3,
-)  # columns of a guide: the body to rotate, what it should point at, and the weight
+OWNER, BODY, SPRING_OF, SHARE = 0, 1, 2, 3  # columns of a guide: the body to rotate, what to point it at, the weight
 FARTHER = 0.2  # weight of a joint relative to the one before it: settles the twist that the nearer one leaves open
 SMALLEST = 0.03  # smaller weights are ignored
 CLOSE = 1e-9  # [m]: points closer to a joint are ignored

@@ -52,10 +52,8 @@ class Linear(NamedTuple):
 
     residual: np.ndarray  # (m,)
     jacobian: np.ndarray  # (m, n) of the residuals
-    active: (
-        np.ndarray
-    )  # (m, n): its columns times the joints' strength, zero where stopped; may be overwritten by the method
-    right: np.ndarray  # (m,): wanted change of the residuals; may be overwritten by the method
+    active: np.ndarray  # (m, n): its columns times the joints' strength, zero where stopped; methods may overwrite it
+    right: np.ndarray  # (m,): wanted change of the residuals; methods may overwrite it
     wanted: np.ndarray  # (m,): V + J z
     step: np.ndarray  # (n,)
     control: np.ndarray  # (n,): z
@@ -178,9 +176,8 @@ def pull_goals(figure, springs, ws, lin):
 def prepare(lin):
     """Write the equations of the free dofs into lin.active and lin.right.
 
-    A dof stopped at its bound is a constraint row of Rabbani 2017 section 3.3 (the error that is left to the bound),
-    of a
-    weight beyond all others: its step is known, and its column goes to the right-hand side.
+    A dof stopped at its bound is a constraint row (Rabbani 2017, section 3.3) of a weight beyond all others: its step,
+    to the bound, is known, and its column goes to the right-hand side.
     """
     m, n = lin.jacobian.shape
     for k in range(m):

@@ -29,7 +29,7 @@ from posable.engine.layout import (
     WEIGHT,
 )
 from posable.engine.springs import POINT_SPRING
-from posable.model.kinematics import forward
+from posable.model.kinematics import forward, path_of
 from posable.problem import Problem
 from posable.solvers.base import SolveOptions, amount
 from posable.solvers.sensitivity import AT_BOUND, Block, ConstrainedMinimum, listed
@@ -270,12 +270,9 @@ class Diagnosis:
         """Return what keeps a joint in place: the base, limits of joints above it, other goals."""
         skeleton = self.problem.skeleton
         figure = skeleton.figure
-        above, parent = [], int(figure.body[body, PARENT])
         first, last = int(figure.body[body, FIRST]), int(figure.body[body, LAST])
-        above += [i for i in range(first, last) if figure.dof[i, KIND] == SLIDE]
-        while parent >= 0:
-            above += range(int(figure.body[parent, FIRST]), int(figure.body[parent, LAST]))
-            parent = int(figure.body[parent, PARENT])
+        above = {i for i in range(first, last) if figure.dof[i, KIND] == SLIDE}
+        above |= path_of(skeleton, int(figure.body[body, PARENT]))
         if not any(self.lower[i] < self.upper[i] for i in above):
             return "which does not move"
         names = {skeleton.dof_names[i] for i in above}
