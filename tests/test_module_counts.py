@@ -66,7 +66,7 @@ os._exit(0)
     [
         pytest.param(SOLVE + COUNT, 30, id="solve"),
         pytest.param(TRACK + COUNT, 60, id="track"),
-        pytest.param(DRAG, 70, id="drag"),
+        pytest.param(DRAG, 50, id="drag"),
     ],
 )
 def test_a_path_involves_few_modules(script, most, tmp_path):
