@@ -23,14 +23,13 @@ from posable.solvers.loop import (
     DescentSolver,
     accept,
     batch_of,
-    differ,
+    descend,
     differentiate,
     first_derivatives,
     four_vectors,
     line_search,
     restarted,
     strength,
-    stretch,
 )
 
 # --- Projected gradient with the projected Armijo search of Engell-Nørregård & Erleben 2011 ---
@@ -157,58 +156,30 @@ class ProjectedGradient(DescentSolver):
 
 
 @kernel
-def conjugate(fixed, gradient, direction, old, keep):
+def conjugate(fixed, gradient, direction, old, keep, params):
     """Write the new direction from the old one; return gradient . direction and the square of the free gradient.
 
-    Polak-Ribière with a non-negative factor; steepest descent if the direction would not go down or after a reset.
+    Polak-Ribière with a non-negative factor, in the metric of the joints' strengths; steepest descent if the direction
+    would not go down or after a reset. old (n,): the last free gradient times the strengths.
     """
     n = fixed.shape[0]
     top, bottom, square = 0.0, 0.0, 0.0
     for i in range(n):
-        g = 0.0 if fixed[i] != 0.0 else gradient[i]
+        g = 0.0 if fixed[i] != 0.0 else gradient[i] * strength(params, n, i)
         top += g * (g - old[i])
         bottom += old[i] * old[i]
         square += g * g
     factor = max(0.0, top / bottom) if keep and bottom > 0.0 else 0.0
     slope = 0.0
     for i in range(n):
-        g = 0.0 if fixed[i] != 0.0 else gradient[i]
+        s = strength(params, n, i)
+        old[i] = 0.0 if fixed[i] != 0.0 else gradient[i] * s
         kept = factor * direction[i] if factor > 0.0 else 0.0  # no previous direction before the first step
-        direction[i] = 0.0 if fixed[i] != 0.0 else kept - g
-        slope += g * direction[i]
+        direction[i] = 0.0 if fixed[i] != 0.0 else kept - old[i] * s
+        slope += gradient[i] * direction[i]
     if slope > -1e-8 * square:
         slope = -square
-        for i in range(n):
-            direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i]
-    for i in range(n):
-        old[i] = 0.0 if fixed[i] != 0.0 else gradient[i]
-    return slope, square
-
-
-@kernel
-def weighted_conjugate(fixed, gradient, direction, old, keep, params):
-    """Do the same as `conjugate` in the metric of joints that differ in strength."""
-    n = fixed.shape[0]
-    top, bottom, square = 0.0, 0.0, 0.0
-    for i in range(n):
-        g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(params, n, i)
-        top += g * (g - old[i]) * (s * s)
-        bottom += old[i] * old[i] * (s * s)
-        square += g * g * (s * s)
-    factor = max(0.0, top / bottom) if keep and bottom > 0.0 else 0.0
-    slope = 0.0
-    for i in range(n):
-        g, s = 0.0 if fixed[i] != 0.0 else gradient[i], strength(params, n, i)
-        kept = factor * direction[i] if factor > 0.0 else 0.0  # no previous direction before the first step
-        direction[i] = 0.0 if fixed[i] != 0.0 else kept - g * (s * s)
-        slope += g * direction[i]
-    if slope > -1e-8 * square:
-        slope = -square
-        for i in range(n):
-            s = strength(params, n, i)
-            direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i] * (s * s)
-    for i in range(n):
-        old[i] = 0.0 if fixed[i] != 0.0 else gradient[i]
+        descend(fixed, gradient, direction, params)
     return slope, square
 
 
@@ -220,10 +191,7 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
     before = state[ENERGY]
     largest = differentiate(figure, order, springs, lower, upper, theta, ws, fixed, params, 0.0)
     keep = not restarted(state) and 0.0 < state[TAU] < n
-    if differ(params, n):
-        slope, square = weighted_conjugate(fixed, ws.gradient, direction, old, keep, params)
-    else:
-        slope, square = conjugate(fixed, ws.gradient, direction, old, keep)
+    slope, square = conjugate(fixed, ws.gradient, direction, old, keep, params)
     if not square > STATIONARY_GAIN * before:
         write_trace(trace, state, largest, 0.0, 0.0, fixed, 0.0, before)
         return False
@@ -235,10 +203,7 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
     tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, params)
     state[TAU] = state[TAU] + 1.0 if keep else 1.0
     if tau == 0.0 and keep:  # the conjugate direction failed: try steepest descent before giving up
-        for i in range(n):
-            direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
-        if differ(params, n):
-            stretch(direction, params)
+        descend(fixed, ws.gradient, direction, params)
         forward(figure, theta, ws)
         tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, 1.0, ws, state, params)
         state[TAU] = 1.0

@@ -257,29 +257,11 @@ def strength(params, n, i):
 
 
 @kernel
-def differ(params, n):
-    """Return whether some dof has a strength other than 1."""
-    for i in range(n):
-        if strength(params, n, i) != 1.0:
-            return True
-    return False
-
-
-@kernel
-def squared(x, params, n):
-    """Return the square of a gradient x (n,) in the metric."""
-    total = 0.0
-    for i in range(n):
-        total += (x[i] * strength(params, n, i)) ** 2
-    return total
-
-
-@kernel
-def stretch(direction, params):
-    """Turn the negative gradient (n,) into the steepest descent direction of the metric."""
+def descend(fixed, gradient, direction, params):
+    """Write the steepest descent direction (n,) of the free dofs, in the metric of the joints' strengths."""
     n = direction.shape[0]
     for i in range(n):
-        direction[i] *= strength(params, n, i) ** 2
+        direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i] * strength(params, n, i) ** 2
 
 
 @kernel

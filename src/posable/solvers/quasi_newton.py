@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from posable.engine.bounds import write_trace
-from posable.engine.jit import kernel
+from posable.engine.jit import kernel, with_names
 from posable.engine.layout import ENERGY
 from posable.engine.linalg import cholesky, cholesky_solve
 from posable.solvers.base import register
@@ -17,33 +17,89 @@ from posable.solvers.loop import (
     DescentSolver,
     accept,
     batch_of,
-    differ,
     first_derivatives,
     line_search,
     restarted,
-    squared,
     strength,
-    stretch,
 )
+
+# --- The step of both ---
+
+# `quasi_newton` replaces these names by the kernels of a method.
+forget: Any = None  # writes its first model, if it has one
+learn: Any = None  # from the last step and the change of the gradient in it
+aim: Any = None  # writes the direction; returns the length to try first, 0 where there is no direction
+
+
+def step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace):
+    """Make one quasi-Newton step, in place; return whether there was one.
+
+    The last five rows of memory are vectors, the others the method's own. state[TAU]: steps learnt from, or -1.
+    """
+    n = theta.shape[0]
+    own, vectors = memory[: memory.shape[0] - 5], memory[memory.shape[0] - 5 :]
+    fixed, direction, old_pose, old_gradient = vectors[0, :n], vectors[1, :n], vectors[2, :n], vectors[3, :n]
+    before = state[ENERGY]
+    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, params)
+    size = max(largest, 1e-300)
+    if restarted(state):
+        state[TAU] = -1.0
+    if state[TAU] >= 0.0:
+        for i in range(n):
+            direction[i] = theta[i] - old_pose[i]
+            old_gradient[i] = ws.gradient[i] - old_gradient[i]
+        learn(own, direction, old_gradient, vectors[4], state[TAU], params)
+        state[TAU] += 1.0
+    else:
+        forget(own, size, params)
+        state[TAU] = 0.0
+    square = 0.0
+    for i in range(n):
+        square += 0.0 if fixed[i] != 0.0 else ws.gradient[i] * ws.gradient[i]
+        old_pose[i], old_gradient[i] = theta[i], ws.gradient[i]
+    tau, slope, length, after = 0.0, 0.0, 0.0, before
+    if square > STATIONARY_GAIN * before:
+        first = aim(own, fixed, ws.gradient, direction, vectors[4], state[TAU], size, params)
+        if first > 0.0:
+            tau, slope, length, after = line_search(
+                figure, springs, lower, upper, theta, direction, first, ws, state, params
+            )
+        if tau == 0.0 and state[TAU] > 0.0:  # what was learnt does not help here: start learning again
+            forget(own, size, params)
+            state[TAU] = 0.0
+            for i in range(n):
+                direction[i] = -ws.gradient[i] / size * strength(params, n, i) ** 2
+            tau, slope, length, after = line_search(
+                figure, springs, lower, upper, theta, direction, 1.0, ws, state, params
+            )
+    if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
+        state[TAU] = -1.0
+    write_trace(trace, state, largest, length, tau, fixed, slope, before)
+    return tau > 0.0
+
+
+def quasi_newton(name: str, carve: Any, **kernels: Any) -> Any:
+    """Return the entry that solves a batch by a quasi-Newton method with its own forget, learn and aim."""
+    return batch_of(name, kernel(with_names(step, f"{name}_step", **kernels)), carve)
+
 
 # --- BFGS in a box ---
 
 
 @kernel
-def reset_model(model, size, params):
-    """Reset the model of the Hessian (n, n) to a multiple of the metric, the identity for equally strong joints."""
-    for i in range(model.shape[0]):
-        for j in range(model.shape[0]):
-            model[i, j] = size if i == j else 0.0
-    if differ(params, model.shape[0]):
-        for i in range(model.shape[0]):
-            model[i, i] /= strength(params, model.shape[0], i) ** 2
+def forget_bfgs(own, size, params):
+    """Reset the model of the Hessian, B (n, n), to a multiple of the metric of the joints' strengths."""
+    n = own.shape[1]
+    for i in range(n):
+        for j in range(n):
+            own[i, j] = size / strength(params, n, i) ** 2 if i == j else 0.0
 
 
 @kernel
-def quasi_newton_direction(model, factor, fixed, gradient, direction, spare):
-    """Solve B d = -g on the free dofs by Cholesky; return whether B was positive definite there."""
+def aim_bfgs(own, fixed, gradient, direction, spare, count, size, params):
+    """Solve B d = -g on the free dofs by Cholesky; return 1, or 0 where B is not positive definite there."""
     n = fixed.shape[0]
+    model, factor = own[:n], own[n:]
     free = 0
     for i in range(n):
         if fixed[i] != 0.0:
@@ -56,7 +112,7 @@ def quasi_newton_direction(model, factor, fixed, gradient, direction, spare):
         spare[free] = -gradient[i]
         free += 1
     if not cholesky(factor, free, 0.0):
-        return False
+        return 0.0
     cholesky_solve(factor, free, spare)
     free = 0
     for i in range(n):
@@ -64,21 +120,19 @@ def quasi_newton_direction(model, factor, fixed, gradient, direction, spare):
         if fixed[i] == 0.0:
             direction[i] = spare[free]
             free += 1
-    return True
+    return 1.0
 
 
 @kernel
-def update(model, step, change, spare, first, params):
-    """Update the model with a step and its gradient change: BFGS with Powell's damping, so that B stays definite."""
+def learn_bfgs(model, step, change, spare, count, params):
+    """Update B with a step and its gradient change: BFGS with Powell's damping, so that B stays definite."""
     n = step.shape[0]
     sy, yy, sbs = 0.0, 0.0, 0.0
     for i in range(n):
         sy += step[i] * change[i]
-        yy += change[i] * change[i]
-    if first and differ(params, n):
-        yy = squared(change, params, n)
-    if first and sy > 1e-12 * yy:
-        reset_model(model, yy / sy, params)
+        yy += (change[i] * strength(params, n, i)) ** 2
+    if count == 0.0 and sy > 1e-12 * yy:
+        forget_bfgs(model, yy / sy, params)
     for i in range(n):
         spare[i] = 0.0
         for j in range(n):
@@ -104,67 +158,6 @@ def carve_bfgs(work, lower, upper, params, n, b, g):
     return work[work.shape[0] - (2 * n + 5) * n :].reshape(2 * n + 5, n), lower, upper
 
 
-@kernel
-def remember(theta, gradient, fixed, old_pose, old_gradient):
-    """Keep the pose and its gradient (n,) for the next update; return the square of the free part of the gradient."""
-    square = 0.0
-    for i in range(theta.shape[0]):
-        square += 0.0 if fixed[i] != 0.0 else gradient[i] * gradient[i]
-        old_pose[i] = theta[i]
-        old_gradient[i] = gradient[i]
-    return square
-
-
-@kernel
-def gradient_step(figure, springs, lower, upper, theta, direction, largest, ws, state, params):
-    """Search along the scaled steepest descent and reset state[TAU]; return as `line_search` does."""
-    n = theta.shape[0]
-    for i in range(n):
-        direction[i] = -ws.gradient[i] / max(largest, 1e-300)
-    if differ(params, n):
-        stretch(direction, params)
-    found = line_search(figure, springs, lower, upper, theta, direction, 1.0, ws, state, params)
-    state[TAU] = 0.0
-    return found
-
-
-@kernel
-def bfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace):
-    """Make one quasi-Newton step, in place; return whether there was one. state[TAU]: steps learnt from."""
-    n = theta.shape[0]
-    model, factor, vectors = memory[:n], memory[n : 2 * n], memory[2 * n :]
-    fixed, direction, old_pose, old_gradient, change = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
-    before = state[ENERGY]
-    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, params)
-    if restarted(state):
-        state[TAU] = -1.0
-    if state[TAU] >= 0.0:
-        for i in range(n):
-            direction[i] = theta[i] - old_pose[i]
-            change[i] = ws.gradient[i] - old_gradient[i]
-        update(model, direction, change, ws.spare, state[TAU] == 0.0, params)
-        state[TAU] += 1.0
-    else:
-        reset_model(model, max(largest, 1e-300), params)
-        state[TAU] = 0.0
-    square = remember(theta, ws.gradient, fixed, old_pose, old_gradient)
-    tau, slope, length, after = 0.0, 0.0, 0.0, before
-    if square > STATIONARY_GAIN * before:
-        if quasi_newton_direction(model, factor, fixed, ws.gradient, direction, ws.spare):
-            tau, slope, length, after = line_search(
-                figure, springs, lower, upper, theta, direction, 1.0, ws, state, params
-            )
-        if tau == 0.0:  # the model does not help here: start learning again
-            reset_model(model, max(largest, 1e-300), params)
-            tau, slope, length, after = gradient_step(
-                figure, springs, lower, upper, theta, direction, largest, ws, state, params
-            )
-    if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
-        state[TAU] = -1.0
-    write_trace(trace, state, largest, length, tau, fixed, slope, before)
-    return tau > 0.0
-
-
 @register("bfgs")
 @dataclass(frozen=True, kw_only=True)
 class Bfgs(DescentSolver):
@@ -178,7 +171,7 @@ class Bfgs(DescentSolver):
     name: ClassVar[str] = "bfgs"
     summary: ClassVar[str] = "box-constrained BFGS"
     iterations: ClassVar[int] = 500
-    loop: ClassVar = staticmethod(batch_of("bfgs", bfgs_step, carve_bfgs))
+    loop: ClassVar = staticmethod(quasi_newton("bfgs", carve_bfgs, forget=forget_bfgs, learn=learn_bfgs, aim=aim_bfgs))
 
     def memory(self, problem) -> int:
         """Return the scratch memory of the engine, the model and its factor."""
@@ -190,9 +183,22 @@ class Bfgs(DescentSolver):
 
 
 @kernel
-def two_loops(fixed, gradient, pairs, count, most, direction, factors, params):
-    """Write d = -H g on the free dofs from the last `count` pairs (step, change), newest first used: Nocedal."""
-    n = gradient.shape[0]
+def forget_lbfgs(own, size, params):
+    """Do nothing: how many pairs count is in the state."""
+
+
+@kernel
+def learn_lbfgs(pairs, step, change, spare, count, params):
+    """Keep a pair (step, change of the gradient) in the place of the oldest."""
+    k = 2 * (int(count) % (pairs.shape[0] // 2))
+    for i in range(step.shape[0]):
+        pairs[k, i], pairs[k + 1, i] = step[i], change[i]
+
+
+@kernel
+def aim_lbfgs(pairs, fixed, gradient, direction, factors, count, size, params):
+    """Write d = -H g on the free dofs from the last pairs (step, change), newest first used (Nocedal 1980)."""
+    n, most, count = gradient.shape[0], pairs.shape[0] // 2, int(count)
     for i in range(n):
         direction[i] = 0.0 if fixed[i] != 0.0 else -gradient[i]
     held = min(count, most)
@@ -200,25 +206,23 @@ def two_loops(fixed, gradient, pairs, count, most, direction, factors, params):
     for back in range(held):
         k = (count - 1 - back) % most
         s, y = pairs[2 * k], pairs[2 * k + 1]
-        sy, sd, yy = 0.0, 0.0, 0.0
+        sy, sd, yy, weighted = 0.0, 0.0, 0.0, 0.0
         for i in range(n):
             if fixed[i] == 0.0:
                 sy += s[i] * y[i]
                 sd += s[i] * direction[i]
                 yy += y[i] * y[i]
+                weighted += (y[i] * strength(params, n, i)) ** 2
         factors[k] = 0.0
         if sy > 1e-10 * yy * 1e-3 and sy > 0.0:
             factors[k] = sd / sy
             if scale == 0.0:
-                scale = sy / (squared(y, params, n) if differ(params, n) else yy)
+                scale = sy / weighted
             for i in range(n):
                 if fixed[i] == 0.0:
                     direction[i] -= factors[k] * y[i]
-    if scale > 0.0:
-        for i in range(n):
-            direction[i] *= scale
-    if differ(params, n):
-        stretch(direction, params)
+    for i in range(n):
+        direction[i] *= (scale if scale > 0.0 else 1.0) * strength(params, n, i) ** 2
     for back in range(held - 1, -1, -1):
         k = (count - 1 - back) % most
         s, y = pairs[2 * k], pairs[2 * k + 1]
@@ -232,7 +236,7 @@ def two_loops(fixed, gradient, pairs, count, most, direction, factors, params):
             for i in range(n):
                 if fixed[i] == 0.0:
                     direction[i] += (factors[k] - yd / sy) * s[i]
-    return scale
+    return 1.0 if scale > 0.0 else min(1.0, 1.0 / size)
 
 
 @kernel
@@ -240,43 +244,6 @@ def carve_lbfgs(work, lower, upper, params, n, b, g):
     """Return the pairs and five vectors from the end of the scratch memory, and the box."""
     rows, wide = 2 * int(params[METHOD_OPTIONS]) + 5, max(n, int(params[METHOD_OPTIONS]))
     return work[work.shape[0] - rows * wide :].reshape(rows, wide), lower, upper
-
-
-@kernel
-def lbfgs_step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace):
-    """Make one quasi-Newton step, in place; return whether there was one. state[TAU]: pairs seen, or -1."""
-    n = theta.shape[0]
-    most = int(params[METHOD_OPTIONS])
-    pairs, vectors = memory[: 2 * most], memory[2 * most : 2 * most + 4]
-    fixed, direction, old_pose, old_gradient = vectors[0, :n], vectors[1, :n], vectors[2, :n], vectors[3, :n]
-    before = state[ENERGY]
-    largest = first_derivatives(figure, order, springs, lower, upper, theta, ws, fixed, params)
-    if restarted(state):
-        state[TAU] = -1.0
-    if state[TAU] >= 0.0:
-        k = int(state[TAU]) % most
-        for i in range(n):
-            pairs[2 * k, i] = theta[i] - old_pose[i]
-            pairs[2 * k + 1, i] = ws.gradient[i] - old_gradient[i]
-        state[TAU] += 1.0
-    else:
-        state[TAU] = 0.0
-    square = remember(theta, ws.gradient, fixed, old_pose, old_gradient)
-    tau, slope, length, after = 0.0, 0.0, 0.0, before
-    if square > STATIONARY_GAIN * before:
-        learnt = two_loops(fixed, ws.gradient, pairs, int(state[TAU]), most, direction, memory[2 * most + 4], params)
-        first = 1.0 if learnt > 0.0 else min(1.0, 1.0 / max(largest, 1e-300))
-        tau, slope, length, after = line_search(
-            figure, springs, lower, upper, theta, direction, first, ws, state, params
-        )
-        if tau == 0.0 and learnt > 0.0:  # the stored pairs do not help here: start learning again
-            tau, slope, length, after = gradient_step(
-                figure, springs, lower, upper, theta, direction, largest, ws, state, params
-            )
-    if tau > 0.0 and accept(figure, lower, upper, theta, ws, state, after):
-        state[TAU] = -1.0
-    write_trace(trace, state, largest, length, tau, fixed, slope, before)
-    return tau > 0.0
 
 
 @register("lbfgs")
@@ -295,7 +262,9 @@ class Lbfgs(DescentSolver):
     name: ClassVar[str] = "lbfgs"
     summary: ClassVar[str] = "box-constrained BFGS with limited memory"
     numbers: ClassVar[tuple[str, ...]] = ("memory_size",)
-    loop: ClassVar = staticmethod(batch_of("lbfgs", lbfgs_step, carve_lbfgs))
+    loop: ClassVar = staticmethod(
+        quasi_newton("lbfgs", carve_lbfgs, forget=forget_lbfgs, learn=learn_lbfgs, aim=aim_lbfgs)
+    )
 
     def __post_init__(self):
         super().__post_init__()
