@@ -40,6 +40,13 @@ def project(theta, lower, upper):
 
 
 @kernel
+def step_into(theta, part, step, lower, upper, out):
+    """Write theta + part * step (n,), clipped to the box, into out (n,), which may be theta."""
+    for i in range(theta.shape[0]):
+        out[i] = min(max(theta[i] + part * step[i], lower[i]), upper[i])
+
+
+@kernel
 def armijo(before, after, slope, alpha):
     """Return whether the energy decreased enough (Engell-Nørregård & Erleben 2011, eq. 39).
 

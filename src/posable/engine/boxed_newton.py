@@ -8,11 +8,20 @@ from __future__ import annotations
 import math
 
 from posable.engine.assemble import derivatives, has_center, is_tree, total_energy
-from posable.engine.bounds import active_bounds, copy_into, stop_at_bounds
+from posable.engine.bounds import copy_into, step_into, stop_at_bounds
 from posable.engine.jit import kernel, small
 from posable.engine.joints import center_of_mass, forward
 from posable.engine.layout import DEPTH, Springs
-from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
+from posable.engine.ltl import (
+    damped_copy,
+    factorise,
+    mean_diagonal,
+    multiply,
+    negative_curvature,
+    newton_step,
+    substitute,
+)
+from posable.engine.newton import damping_scale, hold_bounds
 from posable.engine.speed_limits import BOX_HIGH, BOX_LOW, FIXED, LOWER, OFFSET, ORIGIN, SCALE, SPEED, UPPER, WANTED
 
 # Params of a tick: inputs and outputs
@@ -43,7 +52,7 @@ UNKNOWN = 1.0  # [rad, m] stands for the length of a step that the next one cann
 
 
 @kernel
-def newton_step(order, ws, levels, fixed, scale, damping, moved):
+def leveled_step(order, ws, levels, fixed, scale, damping, moved):
     """Write into ws.step the damped Newton step while fixed dofs move by moved (n,); return whether it is convex.
 
     Strict priorities take their steps one after the other: each level adds a step for its own goals that costs the
@@ -51,22 +60,7 @@ def newton_step(order, ws, levels, fixed, scale, damping, moved):
     """
     n, step = fixed.shape[0], ws.step
     if levels.scale.shape[0] == 0:
-        damped_copy(order, ws.hessian, fixed, damping, scale, ws.factor, ws.path)
-        if factorise(order, ws.factor, fixed, 0.0) >= 0:
-            return False
-        any_moved = False
-        for i in range(n):
-            step[i] = 0.0
-            any_moved = any_moved or moved[i] != 0.0
-        if any_moved:
-            multiply(order, ws.hessian, moved, step, ws.path)
-        for i in range(n):
-            step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i] - step[i]
-        substitute(order, ws.factor, step, ws.path)
-        for i in range(n):
-            if fixed[i] != 0.0:
-                step[i] = moved[i]
-        return True
+        return newton_step(order, ws.hessian, ws.gradient, fixed, scale, damping, moved, ws.factor, step, ws.path)
     mean = scale[0]
     for i in range(n):
         step[i] = moved[i] if fixed[i] != 0.0 else 0.0
@@ -115,7 +109,7 @@ def scaled_step(order, theta, low, high, ws, levels, fixed, scale, damping):
     """
     stopped = 0
     for attempt in range(ROUNDS):
-        if not newton_step(order, ws, levels, fixed, scale, damping, ws.spare):
+        if not leveled_step(order, ws, levels, fixed, scale, damping, ws.spare):
             return -1
         shorten(ws.step, LEVEL_STEP)
         part, first = 1.0, -1
@@ -152,7 +146,7 @@ def boxed_step(order, theta, low, high, ws, levels, fixed, scale, damping, strai
         return scaled_step(order, theta, low, high, ws, levels, fixed, scale, damping)
     stopped = 0
     for _ in range(3):
-        if not newton_step(order, ws, levels, fixed, scale, damping, moved):
+        if not leveled_step(order, ws, levels, fixed, scale, damping, moved):
             return -1
         shorten(step, LARGEST_STEP)
         if not stop_at_bounds(theta, low, high, step, fixed, moved):
@@ -160,24 +154,6 @@ def boxed_step(order, theta, low, high, ws, levels, fixed, scale, damping, strai
         stopped = 1
         damping = max(damping, SATURATED_DAMPING)
     return stopped
-
-
-@kernel
-def fix_blocked_dofs(order, theta, low, high, ws, fixed):
-    """Mark in fixed (n,) the dofs at a bound that the gradient pushes outward, and those without a goal."""
-    active_bounds(theta, ws.gradient, low, high, fixed)
-    for i in range(theta.shape[0]):
-        if ws.gradient[i] == 0.0 and ws.hessian[i, order.rows[i, DEPTH]] == 0.0:
-            fixed[i] = 1.0
-
-
-@kernel
-def mean_diagonal(order, hessian):
-    """Return the mean absolute value of the diagonal."""
-    total = 1e-300
-    for i in range(hessian.shape[0]):
-        total += abs(hessian[i, order.rows[i, DEPTH]])
-    return total / hessian.shape[0]
 
 
 @kernel
@@ -199,13 +175,11 @@ def refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fi
             ws.gradient[i] += levels.gradient[level, i] - levels.calm[level] * (theta[i] - ws.best[i])
             for k in range(order.rows[i, DEPTH] + 1):
                 ws.hessian[i, k] += levels.hessian[level, i, k]
-    fix_blocked_dofs(order, theta, low, high, ws, fixed)
+    hold_bounds(order, theta, low, high, ws, fixed)
     for i in range(n):  # with strict priorities, the step itself finds the bounds in its way
         if count > 0 and ws.hessian[i, order.rows[i, DEPTH]] != 0.0:
             fixed[i] = 0.0
-    mean = mean_diagonal(order, ws.hessian)
-    for i in range(n):
-        scale[i] = mean
+    damping_scale(order, ws.hessian, scale)
 
 
 @kernel
@@ -226,7 +200,7 @@ def unbounded_step(order, springs, ws, levels, fixed, scale):
     for i in range(scale.shape[0]):
         ws.spare[i] = 0.0
     damping = least_damping(springs.pull, scale[0]) if levels.scale.shape[0] == 0 else LEAST_DAMPING
-    if not newton_step(order, ws, levels, fixed, scale, damping, ws.spare):
+    if not leveled_step(order, ws, levels, fixed, scale, damping, ws.spare):
         return False
     shorten(ws.step, LARGEST_STEP if levels.scale.shape[0] == 0 else LEVEL_STEP)
     return True
@@ -338,11 +312,10 @@ def bend_back(figure, order, springs, levels, state, ws, energy):
     for _ in range(BACK_STEPS):
         merit(figure, springs, levels, there, ws)
         refresh_derivatives(figure, order, springs, levels, there, lower, upper, ws, fixed, scale, 0.0)
-        if not newton_step(order, ws, levels, fixed, scale, BACK_DAMPING, ws.spare):
+        if not leveled_step(order, ws, levels, fixed, scale, BACK_DAMPING, ws.spare):
             return False
         shorten(ws.step, LARGEST_STEP)
-        for i in range(n):
-            there[i] = min(max(there[i] + ws.step[i], lower[i]), upper[i])
+        step_into(there, 1.0, ws.step, lower, upper, there)
     if not merit(figure, springs, levels, there, ws) < (1.0 - WORTH_BACK) * energy:
         return False
     part = box_part(theta, there, low, high)
@@ -380,8 +353,7 @@ def leave_saddle(figure, order, springs, levels, state, ws):
             # The box of one tick may be narrower than the crest between the two ways out: look beyond it, then go as
             # far as it allows, uphill if need be. The next ticks go on. With strict priorities they would come back,
             # and the figure would swing to and fro for ever.
-            for i in range(n):
-                ws.trial[i] = min(max(theta[i] + sign * size * ws.step[i], lower[i]), upper[i])
+            step_into(theta, sign * size, ws.step, lower, upper, ws.trial)
             if merit(figure, springs, levels, ws.trial, ws) < (1.0 - WORTH) * energy:
                 part = box_part(theta, ws.trial, low, high) if strict else 1.0
                 for i in range(n):
@@ -491,7 +463,7 @@ def take_step(
         if levels.scale.shape[0] > 0:
             continue
         damping = max(damping, 1e-5) * 8.0
-        fix_blocked_dofs(order, theta, low, high, ws, fixed)
+        hold_bounds(order, theta, low, high, ws, fixed)
     return energy, 0.0, stopped, exact, failed, damping
 
 

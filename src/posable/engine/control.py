@@ -36,7 +36,7 @@ from posable.engine.assemble import (
     write_target,
 )
 from posable.engine.bounds import copy_into
-from posable.engine.boxed_newton import COUPLED, DT, ENERGY, ITERATIONS, MOVING, SETTLED, mean_diagonal, minimise_in_box
+from posable.engine.boxed_newton import COUPLED, DT, ENERGY, ITERATIONS, MOVING, SETTLED, minimise_in_box
 from posable.engine.jit import as_python, entry, kernel, small
 from posable.engine.joints import ROTVEC, SWING, forward, parameters_of
 from posable.engine.layout import (
@@ -54,6 +54,7 @@ from posable.engine.layout import (
     workspace,
 )
 from posable.engine.ltl import damped_copy, factorise, multiply, substitute
+from posable.engine.newton import damping_scale
 from posable.engine.speed_limits import (
     ACCEL,
     ACCELERATION,
@@ -248,12 +249,11 @@ def strict_goal_offset(figure, order, springs, levels, state, ws, coupled, leads
         clear_hessian(ws)
     forward(figure, state[POSE], ws)
     derivatives(figure, order, strict, state[POSE], ws, 0.0)
-    mean = mean_diagonal(order, ws.hessian)
+    damping_scale(order, ws.hessian, state[SCALE])
     for i in range(n):
         inside = leads and state[LOWER, i] < state[WANTED, i] < state[UPPER, i]
         at_bound = state[ACTIVE, i] != 0.0 and not inside
         state[FIXED, i] = 1.0 if at_bound or ws.hessian[i, order.rows[i, DEPTH]] == 0.0 else 0.0
-        state[SCALE, i] = mean
         state[OFFSET, i] = 0.0
         ws.spare[i] = paced_speed(state, i, pace, dt) if leads else state[WANTED, i] - state[POSE, i]
     restore = 1.0 / max(RESTORE, dt) if leads else 1.0

@@ -37,7 +37,7 @@ from posable.engine.layout import (
     Springs,
     workspace,
 )
-from posable.engine.ltl import add_entry
+from posable.engine.ltl import add_entry, add_pair
 from posable.engine.springs import (
     COLLISION_SPRING,
     COUPLING_SPRING,
@@ -404,12 +404,7 @@ def add_coupling(order, row, target, theta, ws, exact):
     force = row[WEIGHT] * gap
     _, slope, bend = robust_factors(0.5 * force * gap, row[ROBUST])
     w = slope * row[WEIGHT] + exact * bend * force * force
-    force *= slope
-    ws.gradient[a] += force
-    ws.gradient[b] -= ratio * force
-    ws.hessian[a, order.rows[a, DEPTH]] += w
-    ws.hessian[b, order.rows[b, DEPTH]] += w * ratio * ratio
-    add_entry(order, ws, a, b, -w * ratio)
+    add_pair(order, ws, a, b, ratio, slope * force, w)
 
 
 # --- All of them ---

@@ -163,6 +163,49 @@ def negative_curvature(order, factor, failed, x):
 
 
 @kernel
+def mean_diagonal(order, hessian):
+    """Return the mean absolute value of the diagonal, positive even where that is zero."""
+    total = 0.0
+    for i in range(hessian.shape[0]):
+        total += abs(hessian[i, order.rows[i, DEPTH]])
+    return max(total / max(hessian.shape[0], 1), 1e-300)
+
+
+@kernel
+def newton_step(order, hessian, gradient, fixed, scale, damping, moved, factor, step, path):
+    """Write the damped Newton step (n,) while the fixed dofs move by moved (n,); return whether it is convex.
+
+    The matrix is H + damping diag(scale); factor (n, d) and path (n,) are scratch.
+    """
+    damped_copy(order, hessian, fixed, damping, scale, factor, path)
+    if factorise(order, factor, fixed, 0.0) >= 0:
+        return False
+    any_moved = False
+    for i in range(step.shape[0]):
+        step[i] = 0.0
+        any_moved = any_moved or moved[i] != 0.0
+    if any_moved:
+        multiply(order, hessian, moved, step, path)
+    for i in range(step.shape[0]):
+        step[i] = 0.0 if fixed[i] != 0.0 else -gradient[i] - step[i]
+    substitute(order, factor, step, path)
+    for i in range(step.shape[0]):
+        if fixed[i] != 0.0:
+            step[i] = moved[i]
+    return True
+
+
+@kernel
+def add_pair(order, ws, a, b, ratio, force, stiffness):
+    """Add the force and the stiffness of a spring on theta_a - ratio theta_b to the gradient and the Hessian."""
+    ws.gradient[a] += force
+    ws.gradient[b] -= ratio * force
+    ws.hessian[a, order.rows[a, DEPTH]] += stiffness
+    ws.hessian[b, order.rows[b, DEPTH]] += stiffness * ratio * ratio
+    add_entry(order, ws, a, b, -stiffness * ratio)
+
+
+@kernel
 def add_entry(order, ws, i, j, value):
     """Add to the Hessian's entries (i, j) and (j, i), which are one where i = j."""
     if i == j:

@@ -22,8 +22,8 @@ from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, c
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import forward
 from posable.engine.layout import ABOVE, DEPTH, Figure, Order, workspace
-from posable.engine.ltl import add_entry, multiply
-from posable.engine.newton import damped_step, gather_into, hold_bounds, scatter_into
+from posable.engine.ltl import add_pair, multiply
+from posable.engine.newton import gather_into, hold_bounds, propose, scatter_into
 
 # Columns of Comfort.pair_data
 STIFFNESS, RATIO = 0, 1
@@ -156,11 +156,7 @@ def add_change(order, comfort, theta, reference, ws, epsilon):
         ratio = comfort.pair_data[k, RATIO]
         stiffness = epsilon * comfort.pair_data[k, STIFFNESS]
         force = stiffness * (theta[a] - reference[a] - ratio * (theta[b] - reference[b]))
-        ws.gradient[a] += force
-        ws.gradient[b] -= ratio * force
-        ws.hessian[a, order.rows[a, DEPTH]] += stiffness
-        ws.hessian[b, order.rows[b, DEPTH]] += stiffness * ratio * ratio
-        add_entry(order, ws, a, b, -stiffness * ratio)
+        add_pair(order, ws, a, b, ratio, force, stiffness)
 
 
 # --- The prior ---
@@ -497,7 +493,6 @@ def natural_step(
     `before` is what the step before has gained of L, to first order. Returns whether there is a step; whether it gains
     next to nothing; whether it gains what was predicted; E and L there; what it gains of L; and the next damping.
     """
-    n = theta.shape[0]
     own = ws.best  # (n,): gradient of epsilon L
     exact = 1.0 if fresh and energy < params[EXACT] * epsilon * abs(change) else 0.0
     merit = max(epsilon, params[MERIT] * unit)
@@ -506,7 +501,8 @@ def natural_step(
     )
     for attempt in range(TRIES):
         hold_bounds(order, theta, lower, upper, ws, fixed)
-        if not damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
+        definite, slope, _, length = propose(order, theta, lower, upper, ws, fixed, scale, damping)
+        if not definite:
             if exact == 0.0:
                 damping = max(8.0 * damping, epsilon)
                 continue
@@ -518,13 +514,9 @@ def natural_step(
                 figure, order, springs, comfort, prior, theta, reference, ws, scratch, epsilon, own, 0.0, True
             )
             continue
-        slope, own_slope, length = 0.0, 0.0, 0.0
-        for i in range(n):
-            ws.trial[i] = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
-            move = ws.trial[i] - theta[i]
-            slope += ws.gradient[i] * move
-            own_slope += own[i] * move
-            length = max(length, abs(move))
+        own_slope = 0.0
+        for i in range(theta.shape[0]):
+            own_slope += own[i] * (ws.trial[i] - theta[i])
         negligible = gain_tolerance * max(abs(change), 1e-4)  # of L
         gain = abs(own_slope) / epsilon * (1.0 + damping / epsilon)  # as if nothing had damped the step
         to_come = gain / (1.0 - min(gain / before, SLOWEST))  # of this step and those after it
@@ -608,16 +600,13 @@ def goal_stiffness(figure, order, springs, comfort, theta, ws, scale, own):
 @kernel
 def restore(figure, order, springs, tolerances, comfort, lower, upper, theta, ws, fixed, scale, params, energy):
     """Bring the goals from E = energy at theta, which is placed, to where they are met; return the steps taken."""
-    n = theta.shape[0]
     for iteration in range(RESTORATIONS):
         if well_within(ws.error, tolerances):
             return iteration
         unit = goal_stiffness(figure, order, springs, comfort, theta, ws, scale, params[STIFF])
         hold_bounds(order, theta, lower, upper, ws, fixed)
-        if not damped_step(order, theta, lower, upper, ws, fixed, scale, LAST_DAMPING * unit):
+        if not propose(order, theta, lower, upper, ws, fixed, scale, LAST_DAMPING * unit)[0]:
             return iteration
-        for i in range(n):
-            ws.trial[i] = min(max(theta[i] + ws.step[i], lower[i]), upper[i])
         after = energy_at(figure, springs, ws.trial, ws)
         if not after < energy:
             energy_at(figure, springs, theta, ws)

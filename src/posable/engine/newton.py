@@ -28,6 +28,7 @@ from posable.engine.bounds import (
     project,
     recentre_all,
     redraw,
+    step_into,
     stop_at_bounds,
     write_trace,
 )
@@ -54,7 +55,7 @@ from posable.engine.layout import (
     SOFT,
     workspace,
 )
-from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
+from posable.engine.ltl import damped_copy, factorise, mean_diagonal, negative_curvature, newton_step
 
 # Columns of the state, after those of every loop
 (
@@ -147,14 +148,8 @@ def more_damping(damping):
 @kernel
 def damping_scale(order, hessian, scale):
     """Write the metric of the damping (n,): the mean diagonal of the Hessian for every dof."""
-    n = scale.shape[0]
-    total = 0.0
-    for i in range(n):
-        total += abs(hessian[i, order.rows[i, DEPTH]])
-    mean = total / n if n > 0 else 1.0
-    if not mean > 1e-300:
-        mean = 1e-300
-    for i in range(n):
+    mean = mean_diagonal(order, hessian)
+    for i in range(scale.shape[0]):
         scale[i] = mean
 
 
@@ -166,25 +161,13 @@ def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
     """
     n = theta.shape[0]
     step, moved = ws.step, ws.spare  # moved: the displacement of dofs already stopped at a bound
-    stopped = False
     for i in range(n):
         moved[i] = 0.0
     for _ in range(BOUND_PASSES):
-        damped_copy(order, ws.hessian, fixed, damping, scale, ws.factor, ws.path)
-        if factorise(order, ws.factor, fixed, 0.0) >= 0:
+        if not newton_step(order, ws.hessian, ws.gradient, fixed, scale, damping, moved, ws.factor, step, ws.path):
             return False
-        if stopped:
-            multiply(order, ws.hessian, moved, step, ws.path)
-            for i in range(n):
-                step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i] - step[i]
-        else:
-            for i in range(n):
-                step[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
-        substitute(order, ws.factor, step, ws.path)
         largest = 0.0
         for i in range(n):
-            if fixed[i] != 0.0:
-                step[i] = moved[i]
             if ws.twist[i, 0] != 0.0 or ws.twist[i, 1] != 0.0 or ws.twist[i, 2] != 0.0:  # translations are not limited
                 largest = max(largest, abs(step[i]))
         if largest > MAX_STEP:
@@ -193,7 +176,6 @@ def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
             return True
         if not stop_at_bounds(theta, lower, upper, step, fixed, moved):
             return True
-        stopped = True
     return True
 
 
@@ -536,15 +518,13 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
         sense = 0.0
         for side in range(2):
             sign = 1.0 - 2.0 * side
-            for i in range(n):
-                ws.trial[i] = min(max(theta[i] + sign * size * ws.step[i], lower[i]), upper[i])
+            step_into(theta, sign * size, ws.step, lower, upper, ws.trial)
             value = energy_below(figure, springs, ws.trial, ws, best)
             state[EVALUATIONS] += 1.0
             if value < best:
                 best, sense = value, sign
         if sense != 0.0:
-            for i in range(n):
-                theta[i] = min(max(theta[i] + sense * size * ws.step[i], lower[i]), upper[i])
+            step_into(theta, sense * size, ws.step, lower, upper, theta)
             state[ENERGY] = energy_at(figure, springs, theta, ws)
             state[EVALUATIONS] += 1.0
             state[ESCAPES] += 1.0
