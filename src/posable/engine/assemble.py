@@ -232,11 +232,17 @@ def springs_of(kind, constants, targets, t, pull, home):
 
 
 @kernel
-def energy_at(figure, springs, theta, ws):
-    """Place the bodies and return the energy."""
+def place(figure, springs, theta, ws):
+    """Place the bodies, and the center of mass where springs are on it."""
     forward(figure, theta, ws)
     if has_center(springs):
         center_of_mass(figure, ws, ws.center)
+
+
+@kernel
+def energy_at(figure, springs, theta, ws):
+    """Place the bodies and return the energy."""
+    place(figure, springs, theta, ws)
     return total_energy(figure, springs, theta, ws)
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 
-from posable.engine.assemble import derivatives, has_center, is_tree, total_energy
+from posable.engine.assemble import derivatives, energy_at, is_tree, place, total_energy
 from posable.engine.bounds import copy_into, step_into, stop_at_bounds
 from posable.engine.jit import kernel, small
-from posable.engine.joints import center_of_mass, forward
-from posable.engine.layout import DEPTH, Springs
+from posable.engine.joints import forward
+from posable.engine.layout import DEPTH, springs_of_level
 from posable.engine.ltl import (
     damped_copy,
     factorise,
@@ -163,7 +163,7 @@ def refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fi
     if count == 0:
         derivatives(figure, order, springs, theta, ws, exact)
     for level in range(count):
-        one = Springs(springs.kind, levels.constants[level], springs.targets, levels.pull[level], levels.home[level])
+        one = springs_of_level(springs, levels, level)
         derivatives(figure, order, one, theta, ws, exact)
         levels.scale[level] = mean_diagonal(order, ws.hessian)
         for i in range(n):
@@ -272,14 +272,12 @@ def merit(figure, springs, levels, theta, ws):
     Otherwise a straight step within the curved set of poses that meet the stricter goals could not exceed a
     milliradian. The next step corrects the error.
     """
-    forward(figure, theta, ws)
-    if has_center(springs):
-        center_of_mass(figure, ws, ws.center)
     if levels.scale.shape[0] == 0:
-        return total_energy(figure, springs, theta, ws)
+        return energy_at(figure, springs, theta, ws)
+    place(figure, springs, theta, ws)
     total = 0.0
     for level in range(levels.scale.shape[0]):
-        one = Springs(springs.kind, levels.constants[level], springs.targets, levels.pull[level], levels.home[level])
+        one = springs_of_level(springs, levels, level)
         energy = total_energy(figure, one, theta, ws)
         last = level == levels.scale.shape[0] - 1
         total += energy if last or not energy < math.inf else max(energy - levels.weight[level] * IGNORED, 0.0)

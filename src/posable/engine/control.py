@@ -42,15 +42,17 @@ from posable.engine.joints import ROTVEC, SWING, forward, parameters_of
 from posable.engine.layout import (
     CONSTANTS,
     DEPTH,
+    FIGURE_SHAPES,
+    INTEGERS,
     KIND,
-    SOLID_WIDTH,
-    TARGETS,
+    SPRING_SHAPES,
     Figure,
     Levels,
     Order,
     Shapes,
     Springs,
     carver,
+    springs_of_level,
     workspace,
 )
 from posable.engine.ltl import damped_copy, factorise, multiply, substitute
@@ -118,15 +120,11 @@ SIZES = (
     "levels", "work",
 )  # fmt: skip  # the header of the integers
 DEPTHS, LEVELS, WORK = SIZES.index("d"), SIZES.index("levels"), SIZES.index("work")
-INTS: Shapes = {
-    "goals": ("goals", 2), "body": ("b", 4), "dof": ("n", 5), "touch": ("touches", 4), "pair": ("pairs", 2),
-    "order": ("n", 3), "tree": ("n", 3), "kind": ("g", 4),
-}  # fmt: skip
-FLOATS: Shapes = {
-    "errors": ("g",), "state": ("rows", "n"), "params": ("params",), "asked": ("goals", ASKED), "rest": ("b", 12),
-    "sign": ("n",), "mass": ("b", 4), "solid": ("solids", SOLID_WIDTH), "corner": ("corners", 3), "ball": ("balls", 4),
-    "field": ("fields",), "constants": ("g", CONSTANTS), "targets": ("g", TARGETS), "pull": ("n",), "home": ("n",),
-}  # fmt: skip
+BOTH = FIGURE_SHAPES | SPRING_SHAPES
+INTS: Shapes = {"goals": ("goals", 2), "order": ("n", 3), "tree": ("n", 3)}
+INTS |= {name: shape for name, shape in BOTH.items() if name in INTEGERS}
+FLOATS: Shapes = {"errors": ("g",), "state": ("rows", "n"), "params": ("params",), "asked": ("goals", ASKED)}
+FLOATS |= {name: shape for name, shape in BOTH.items() if name not in INTEGERS}
 LEVEL_SHAPES: Shapes = {
     "constants": ("levels", "g", CONSTANTS), "pull": ("levels", "n"), "home": ("levels", "n"),
     "gradient": ("levels", "n"), "hessian": ("levels", "n", "d"), "total": ("rows", "d"), "weight": ("levels",),
@@ -244,7 +242,7 @@ def strict_goal_offset(figure, order, springs, levels, state, ws, coupled, leads
     pose `leads`, OFFSET is added to the velocities at that pace [1/s], otherwise to the wanted pose.
     """
     n = state.shape[1]
-    strict = Springs(springs.kind, levels.constants[0], springs.targets, levels.pull[0], levels.home[0])
+    strict = springs_of_level(springs, levels, 0)
     if coupled:
         clear_hessian(ws)
     forward(figure, state[POSE], ws)

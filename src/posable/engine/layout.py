@@ -191,6 +191,21 @@ FRESH, GOING = 0.0, 1.0  # values of PHASE
 
 Shapes = dict[str, tuple[int | str, ...]]  # of every array of a record, in order: numbers, and names of sizes
 
+# The shapes of a Figure's and of Springs' arrays, and which of both hold integers
+FIGURE_SHAPES: Shapes = {
+    "body": ("b", 4), "rest": ("b", 12), "dof": ("n", 5), "sign": ("n",), "mass": ("b", 4),
+    "solid": ("solids", SOLID_WIDTH), "corner": ("corners", 3), "ball": ("balls", 4), "field": ("fields",),
+    "touch": ("touches", 4), "pair": ("pairs", 2),
+}  # fmt: skip
+SPRING_SHAPES: Shapes = {
+    "kind": ("g", 4),
+    "constants": ("g", CONSTANTS),
+    "targets": ("g", TARGETS),
+    "pull": ("n",),
+    "home": ("n",),
+}
+INTEGERS = frozenset({"body", "dof", "touch", "pair", "kind"})
+
 # The shape of every array of a Workspace, in order; the sizes are those of the head of this file, and sticky: g + 1
 WORKSPACE_SHAPES: Shapes = {
     "sine": ("n",), "cosine": ("n",), "origin": (3,), "position": ("b", 3), "rotation": ("b", 9), "twist": ("n", 6),
@@ -273,3 +288,9 @@ def workspace(work, n, b, g, d):
     ws, _ = carve_workspace(work, 0, n, b, g, d)
     ws.sticky[g] = ws.memory[REJECT_ABOVE] = 0.0
     return ws
+
+
+@small
+def springs_of_level(springs, levels, k):
+    """Return the springs of a level, those of the others switched off."""
+    return Springs(springs.kind, levels.constants[k], springs.targets, levels.pull[k], levels.home[k])

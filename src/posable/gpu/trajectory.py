@@ -20,7 +20,9 @@ from posable.engine import jit as compiler
 from posable.engine.assemble import clear_hessian, derivatives, energy_at
 from posable.engine.layout import (
     CONSTANTS,
-    SOLID_WIDTH,
+    FIGURE_SHAPES,
+    INTEGERS,
+    SPRING_SHAPES,
     TARGETS,
     WORKSPACE_SHAPES,
     Figure,
@@ -61,37 +63,26 @@ class StepRules(NamedTuple):
 
 # --- The struct that the translated kernels read ---
 
-FIGURE: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "body": ("i", ("b", 4)), "rest": ("f", ("b", 12)), "dof": ("i", ("n", 5)), "sign": ("f", ("n",)),
-    "mass": ("f", ("b", 4)), "solid": ("f", ("solids", SOLID_WIDTH)), "corner": ("f", ("corners", 3)),
-    "ball": ("f", ("b", 4)), "field": ("f", ("fields",)), "touch": ("i", ("touches", 4)), "pair": ("i", ("pairs", 2)),
-}  # fmt: skip
-SPRINGS: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "kind": ("i", ("g", 4)), "constants": ("f", ("g", CONSTANTS)), "targets": ("f", ("g", TARGETS)),
-    "pull": ("f", ("n",)), "home": ("f", ("n",)),
-}  # fmt: skip
 UNUSED = {"factor", "step", "trial", "best", "spare", "anchor", "path"}  # of a solver, not of a frame's terms
-SIZES = ("n", "b", "g", "d", "solids", "corners", "fields", "touches", "pairs", "sticky")
-ARRAYS = [*(f"figure_{name}" for name in FIGURE), "order_rows", *SPRINGS]
+SIZES = ("n", "b", "g", "d", "solids", "corners", "balls", "fields", "touches", "pairs", "sticky")
+SHAPES = {f"figure_{name}": shape for name, shape in FIGURE_SHAPES.items()} | {"order_rows": ("n", 3)} | SPRING_SHAPES
+KINDS = {name: "i" if name.removeprefix("figure_") in INTEGERS | {"order_rows"} else "f" for name in SHAPES}
 
 
 @lru_cache(maxsize=1)
 def source() -> str:
     """Return the CUDA C++ of all kernels; it serves every figure and every problem."""
     to = Translator("Clip")
-    figure: Any = (to.member(f"figure_{name}", kind, *shape) for name, (kind, shape) in FIGURE.items())
-    rows: Any = to.member("order_rows", "i", "n", 3)
-    springs: Any = (to.member(name, kind, *shape) for name, (kind, shape) in SPRINGS.items())
+    every: Any = {name: to.member(name, KINDS[name], *shape) for name, shape in SHAPES.items()}
     arrays: Any = (to.member(f"w_{name}", "f", *shape) for name, shape in WORKSPACE_SHAPES.items())
-    one, order, goals, ws = Figure(*figure), Order(rows), Springs(*springs), Workspace(*arrays)
+    one, order = Figure(*(every[f"figure_{name}"] for name in FIGURE_SHAPES)), Order(every["order_rows"])
+    goals, ws = Springs(*(every[name] for name in SPRING_SHAPES)), Workspace(*arrays)
     theta = to.member("theta", "f", "n")
     energy = to.call(energy_at, one, goals, theta, ws)
     to.call(clear_hessian, ws)
     to.call(derivatives, one, order, goals, theta, ws, 0.0)
-    kinds = {f"figure_{name}": kind for name, (kind, _) in FIGURE.items()}
-    kinds |= {"order_rows": "i"} | {name: kind for name, (kind, _) in SPRINGS.items()}
     members = [f"int {name};" for name in SIZES]
-    members += [f"const {'int' if kinds[name] == 'i' else 'double'}* {name};" for name in ARRAYS]
+    members += [f"const {'int' if kind == 'i' else 'double'}* {name};" for name, kind in KINDS.items()]
     members += ["const double* theta;", *(f"Lane w_{name};" for name in Workspace._fields)]
     places = []
     for name, shape in WORKSPACE_SHAPES.items():
@@ -210,8 +201,8 @@ def _solve(on, module, problem, poses, spans, pull, stiffness, lower, upper, rul
     total, firsts = len(rows), np.concatenate([[0], np.cumsum(counts)[:-1]])
     stream = batch.Stream(on)
     memory = _Memory(stream)
-    for name, table in zip(FIGURE, problem.figure, strict=True):
-        memory.send(f"figure_{name}", table, np.int32 if FIGURE[name][0] == "i" else np.float64)
+    for name, table in problem.figure._asdict().items():
+        memory.send(f"figure_{name}", table, np.int32 if name in INTEGERS else np.float64)
     memory.send("order_rows", problem.order.rows, np.int32)
     memory.send("kind", problem.kind, np.int32)
     for name, values in (
@@ -241,9 +232,8 @@ def _solve(on, module, problem, poses, spans, pull, stiffness, lower, upper, rul
         memory.empty(name, shape, np.int32)
     lanes = min(-(-total // BLOCK) * BLOCK, LANES)
     memory.empty("work", (lanes, lane_size(n, b, g, d)))
-    sizes = (n, b, g, d, len(problem.figure.solid), len(problem.figure.corner), len(problem.figure.field),
-             len(problem.figure.touch), len(problem.figure.pair), g + 1)  # fmt: skip
-    memory.struct("clip", dict(zip(SIZES, sizes, strict=True)), {}, ARRAYS)
+    solids = (len(getattr(problem.figure, name)) for name in ("solid", "corner", "ball", "field", "touch", "pair"))
+    memory.struct("clip", dict(zip(SIZES, (n, b, g, d, *solids, g + 1), strict=True)), {}, list(SHAPES))
     own = int(len(problem.constants) > 1), int(len(problem.targets) > 1)
     numbers = (n, windows, total, lanes, *own, rules.failures, rules.section, rules.blend, rules.passes)
     factors = {name: getattr(rules, name) for name in FACTORS}
