@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posable.engine.layout import AT, AXES, AXES2, CONSTANTS, MEASURE, POINT, POINT2, ROBUST, SIZE, WEIGHT
-from posable.engine.springs import CROSS_SPRING
+from posable.engine.layout import AXES, MEASURE, ROBUST, WEIGHT
 from posable.errors import GoalError
 from posable.goals.base import (
     Goal,
@@ -18,10 +17,9 @@ from posable.goals.base import (
     pack_sym,
     range_projector,
     square_weight,
-    target_row,
     unique_names,
 )
-from posable.goals.energy import StackedEnergy, upper_root, without_energy
+from posable.goals.energy import StackedEnergy, cross_spring, upper_root, without_energy
 from posable.goals.joint import Posture
 from posable.goals.point import Position
 from posable.model.skeleton import Skeleton
@@ -237,26 +235,3 @@ def tolerances_of(tolerance: Any, count: int, what: str) -> list[float]:
     if len(tolerance) != count:
         raise GoalError(what + ": tolerance", expected=f"a number or {count} numbers", got=repr(tolerance))
     return [nonneg(one, what + ": tolerance") for one in tolerance]
-
-
-def cross_spring(a: Spring, b: Spring, block: np.ndarray, root: np.ndarray, back: int, name: str) -> Spring:
-    """Return the CROSS spring r_a' block r_b of two POINT springs.
-
-    Args:
-        a: The first POINT spring.
-        b: The second POINT spring.
-        block: (3, 3) of the weight matrix.
-        root: (3, 3) What the residual of b adds to the stacked residual of a.
-        back: How many rows above its own that residual is (engine/residuals.py).
-        name: Name of the spring.
-    """
-    data = np.zeros(CONSTANTS)
-    data[POINT : POINT + 3] = a.constants[POINT : POINT + 3]
-    data[POINT2 : POINT2 + 3] = b.constants[POINT : POINT + 3]
-    targets = target_row(a.targets[..., AT : AT + 3], b.targets[..., AT : AT + 3])
-    data[AXES : AXES + 9] = block.ravel()
-    data[AXES2 : AXES2 + 9] = root.ravel()
-    data[SIZE] = back
-    data[MEASURE], data[MEASURE + 1] = 1.0, 1.0
-    data[WEIGHT] = 1.0
-    return Spring(CROSS_SPRING, a.body, data, targets, 0.0, name, b.body)

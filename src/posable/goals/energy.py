@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from posable.engine.layout import (
     AT,
     AXES,
+    AXES2,
     CENTER,
     CONSTANTS,
     FRAME,
@@ -26,6 +28,7 @@ from posable.engine.layout import (
     POINT,
     POINT2,
     ROBUST,
+    SIZE,
     WEIGHT,
     Springs,
 )
@@ -90,14 +93,9 @@ class VectorEnergy(ABC):
             data = np.zeros(CONSTANTS)
             data[POINT : POINT + 3], data[MEASURE] = local, moves
             out.append(Spring(MODEL_SPRING, body, data, target_row(), self.tolerance, name))
-        k = len(out)
-        for i in range(k):
-            for j in range(i + 1, k):
-                data = np.zeros(CONSTANTS)
-                data[POINT : POINT + 3], data[POINT2 : POINT2 + 3] = out[i].constants[:3], out[j].constants[:3]
-                data[MEASURE], data[MEASURE + 1] = out[i].constants[MEASURE], out[j].constants[MEASURE]
-                out.append(Spring(CROSS_SPRING, out[i].body, data, target_row(), self.tolerance, name, out[j].body))
-        return [*self.measured, *out]
+        none = np.zeros((3, 3))
+        pairs = [cross_spring(a, b, none, none, 0, name) for a, b in combinations(out, 2)]
+        return [*self.measured, *out, *(pair._replace(tolerance=self.tolerance) for pair in pairs)]
 
     @abstractmethod
     def value(self, vectors: np.ndarray, rows: Rows) -> float:
@@ -152,6 +150,29 @@ def second_differences(function: Callable[[np.ndarray], float], x: np.ndarray) -
             total += function(x - steps[i] - steps[j]) - function(x - steps[i] + steps[j])
             out[i, j] = out[j, i] = total / (4.0 * h * h)
     return out
+
+
+def cross_spring(a: Spring, b: Spring, block: np.ndarray, root: np.ndarray, back: int, name: str) -> Spring:
+    """Return the CROSS spring r_a' block r_b of two POINT or MODEL springs.
+
+    Args:
+        a: The first spring.
+        b: The second spring, of the same kind.
+        block: (3, 3) of the weight matrix.
+        root: (3, 3) What the residual of b adds to the stacked residual of a.
+        back: How many rows above its own that residual is (engine/residuals.py).
+        name: Name of the spring.
+    """
+    data = np.zeros(CONSTANTS)
+    data[POINT : POINT + 3] = a.constants[POINT : POINT + 3]
+    data[POINT2 : POINT2 + 3] = b.constants[POINT : POINT + 3]
+    targets = target_row(a.targets[..., AT : AT + 3], b.targets[..., AT : AT + 3])
+    data[AXES : AXES + 9] = block.ravel()
+    data[AXES2 : AXES2 + 9] = root.ravel()
+    data[SIZE] = back
+    data[MEASURE : MEASURE + 2] = [1.0 if s.kind == POINT_SPRING else s.constants[MEASURE] for s in (a, b)]
+    data[WEIGHT] = 1.0
+    return Spring(CROSS_SPRING, a.body, data, targets, 0.0, name, b.body)
 
 
 # --- The residual of each spring as a vector ---
@@ -464,21 +485,20 @@ def place_vectors(skeleton: Skeleton, pose: np.ndarray, energies: Sequence[Vecto
     ]
 
 
-def fill_model(rows: np.ndarray, targets: np.ndarray, at: np.ndarray, slope: np.ndarray, hessian: np.ndarray) -> None:
-    """Write the model slope.x + 1/2 x' hessian x, x measured from the vectors at (k, 3), into its springs."""
+def fill_model(rows: np.ndarray, targets: np.ndarray, at: np.ndarray, slope: np.ndarray, *matrices: np.ndarray) -> None:
+    """Write the model slope.x + 1/2 x' H x, x measured from the vectors at (k, 3), into its springs.
+
+    matrices: H (3k, 3k), and the root C of H = C'C where a solver that uses residuals will read it.
+    """
     k = len(at)
-    blocks = hessian.reshape(k, 3, k, 3).swapaxes(1, 2)
+    blocks, root = (m.reshape(k, 3, k, 3).swapaxes(1, 2) for m in (*matrices, np.zeros((3 * k, 3 * k)))[:2])
     for i in range(k):
-        targets[i, AT : AT + 3] = at[i]
-        targets[i, FRAME : FRAME + 3] = slope[3 * i : 3 * i + 3]
-        rows[i, WEIGHT : WEIGHT + 6] = pack_sym(blocks[i, i])
-    row = k
-    for i in range(k):
-        for j in range(i + 1, k):
-            targets[row, AT : AT + 3], targets[row, FRAME : FRAME + 3] = at[i], at[j]
-            rows[row, AXES : AXES + 9] = blocks[i, j].ravel()
-            rows[row, WEIGHT] = 1.0
-            row += 1
+        targets[i, AT : AT + 3], targets[i, FRAME : FRAME + 3] = at[i], slope[3 * i : 3 * i + 3]
+        rows[i, WEIGHT : WEIGHT + 6], rows[i, AXES : AXES + 9] = pack_sym(blocks[i, i]), root[i, i].ravel()
+    for row, (i, j) in enumerate(combinations(range(k), 2), k):
+        targets[row, AT : AT + 3], targets[row, FRAME : FRAME + 3] = at[i], at[j]
+        rows[row, AXES : AXES + 9], rows[row, AXES2 : AXES2 + 9] = blocks[i, j].ravel(), root[i, j].ravel()
+        rows[row, SIZE], rows[row, WEIGHT] = 3 * (k - i), 1.0
 
 
 def convex_model(

@@ -15,7 +15,7 @@ import numpy as np
 
 from posable.engine.bounds import EXHAUSTED, STATIONARY
 from posable.engine.couplings import hold_springs
-from posable.engine.layout import AXES, AXES2, GOAL, OFF, ROBUST, SIZE, SPRING_KIND, WEIGHT
+from posable.engine.layout import AXES, GOAL, OFF, ROBUST, SPRING_KIND, WEIGHT
 from posable.engine.springs import MODEL_SPRING, POINT_SPRING
 from posable.goals.energy import (
     VectorEnergy,
@@ -337,8 +337,8 @@ def model_one(
             _, slope, hessian = each.model(at, measured_rows(one.packed(), each, part))
             step, matrix = convex_model(each, at, slope, hessian, damping)
             largest = max(largest, float(np.abs(matrix).max()))
-            fill_model(constants[part], targets[part], at + step.reshape(at.shape), np.zeros_like(slope), matrix)
-            fill_roots(constants[part], matrix)
+            aim, none = at + step.reshape(at.shape), np.zeros_like(slope)
+            fill_model(constants[part], targets[part], aim, none, matrix, upper_root(matrix))
         before = one._evaluate(pose, one.packed(), False)[0]
         found = method.run(
             one, request._replace(starts=pose.reshape(1, -1), restarts=request.restarts if round_ == 0 else 0)
@@ -384,21 +384,6 @@ def true_energy(problem: Problem, customs: list[tuple[VectorEnergy, slice]], pos
     )
 
 
-def fill_roots(rows: np.ndarray, matrix: np.ndarray) -> None:
-    """Write the square root of a model's matrix into its springs, for solvers that use residuals."""
-    k = len(matrix) // 3
-    blocks = upper_root(matrix).reshape(k, 3, k, 3).swapaxes(1, 2)
-    for i in range(k):
-        rows[i, AXES : AXES + 9] = blocks[i, i].ravel()
-    row = k
-    for i in range(k):
-        for j in range(i + 1, k):
-            rows[row, AXES2 : AXES2 + 9] = blocks[i, j].ravel()
-            rows[row, SIZE] = 3 * (k - i)
-            rows[row, WEIGHT] = 1.0
-            row += 1
-
-
 def hold_energies(problem: Problem, poses: np.ndarray) -> None:
     """Make the models of energies in Python springs that hold their vectors where they are at poses.
 
@@ -410,5 +395,4 @@ def hold_energies(problem: Problem, poses: np.ndarray) -> None:
             constants, targets = problem.constants[k, part], problem.targets[k, part]
             if constants[0, ROBUST] >= 0.0:
                 matrix = convex_part(energy.model(at, measured_rows(problem.packed(k), energy, part))[2])
-                fill_model(constants, targets, at, np.zeros(at.size), matrix)
-                fill_roots(constants, matrix)
+                fill_model(constants, targets, at, np.zeros(at.size), matrix, upper_root(matrix))
