@@ -234,30 +234,40 @@ def run_start(figure, i):
 
 
 @kernel
-def put_blocks(figure, first, theta, block, out):
-    """Write the columns of the elementary motion that starts at dof `first`, from its adjoint block.
+def own_axis(figure, first, k, theta):
+    """Return the axis of parameter k of the elementary motion that starts at dof `first`, in the frame before it.
 
-    The block (Rabbani 2017, fig. 5) is expressed in the frame before the motion. An axis keeps one column; an
-    exponential map weights the three angular columns by its left Jacobian.
+    It is the axis of the joint or, for an exponential map, a column of its left Jacobian.
     """
     kind, axis = figure.dof[first, KIND], figure.dof[first, AXIS]
     if kind in (SLIDE, TURN):
-        column = axis if kind == SLIDE else 3 + axis
-        for row in range(6):
-            out[row, first] = figure.sign[first] * block[6 * row + column]
-        return
+        sign = figure.sign[first]
+        return sign if axis == 0 else 0.0, sign if axis == 1 else 0.0, sign if axis == 2 else 0.0
     wx, wy, wz = rotation_vector(kind, axis, first, theta)
     _, b, c, _, _ = exponential_coefficients(wx * wx + wy * wy + wz * wz)
-    for k in range(parameters_of(kind)):
-        x, y, z = left_jacobian_column(wx, wy, wz, b, c, column_of(kind, axis, k))
-        for row in range(6):
-            out[row, first + k] = block[6 * row + 3] * x + block[6 * row + 4] * y + block[6 * row + 5] * z
+    return left_jacobian_column(wx, wy, wz, b, c, column_of(kind, axis, k))
 
 
 @kernel
-def adjoint_jacobian(figure, theta, body, place, rotation, scratch, out):
-    """Write the Jacobian (6, n) in the frame's own axes (Rabbani 2017 procedure 2), and its world rotation (9,)."""
+def put_column(block, kind, x, y, z, i, out):
+    """Write column i of a Jacobian (6, n): the part of an adjoint block (Rabbani 2017, fig. 5) along an axis."""
+    offset = 0 if kind == SLIDE else 3
+    for row in range(6):
+        j = 6 * row + offset
+        out[row, i] = block[j] * x + block[j + 1] * y + block[j + 2] * z
+
+
+@kernel
+def adjoint_jacobian(figure, theta, body, place, rotation, scratch, out, speed, rates):
+    """Write the Jacobian (6, n) in the frame's own axes (Rabbani 2017 procedure 2), and its world rotation (9,).
+
+    rates (6, n): its time derivative at velocities `speed` (n,), where it has any row; scratch[66:72] then receives the
+    frame's own velocity.
+    """
     position, motion, spare, block = scratch[0:3], scratch[3:12], scratch[12:21], scratch[21:57]
+    twist = scratch[66:72]
+    for row in range(6):
+        twist[row] = 0.0
     start_at(place, rotation, position)
     while body >= 0:
         i = figure.body[body, LAST]
@@ -265,7 +275,12 @@ def adjoint_jacobian(figure, theta, body, place, rotation, scratch, out):
             i = run_start(figure, i - 1)
             step_over(figure, i, theta, rotation, position, motion, spare)
             inverse_adjoint(rotation, position, block)
-            put_blocks(figure, i, theta, block, out)
+            kind = figure.dof[i, KIND]
+            for k in range(parameters_of(kind)):
+                x, y, z = own_axis(figure, i, k, theta)
+                put_column(block, kind, x, y, z, i + k, out)
+            if rates.shape[0] > 0:
+                put_rates(figure, i, theta, speed, block, twist, out, rates)
         step_to_parent(figure, body, rotation, position, spare)
         body = figure.body[body, PARENT]
 
@@ -304,28 +319,18 @@ def adjusted_jacobian(figure, theta, body, place, rotation, scratch, out):
 
 
 @kernel
-def adjusted_columns(figure, i, theta, whole, part, block, out):
+def adjusted_columns(figure, first, theta, whole, part, block, out):
     """Set the columns of one elementary motion: block R^T r', with r' its contribution before the joint's motion."""
-    kind, axis, sign = figure.dof[i, KIND], figure.dof[i, AXIS], figure.sign[i]
-    offset = 0 if kind == SLIDE else 3
-    wx, wy, wz, b, c = 0.0, 0.0, 0.0, 0.0, 0.0
-    if kind not in (SLIDE, TURN):
-        wx, wy, wz = rotation_vector(kind, axis, i, theta)
-        _, b, c, _, _ = exponential_coefficients(wx * wx + wy * wy + wz * wz)
+    kind = figure.dof[first, KIND]
     for k in range(parameters_of(kind)):
-        if kind in (SLIDE, TURN):
-            x, y, z = sign * part[axis], sign * part[3 + axis], sign * part[6 + axis]
-        else:
-            lx, ly, lz = left_jacobian_column(wx, wy, wz, b, c, column_of(kind, axis, k))
-            x = part[0] * lx + part[1] * ly + part[2] * lz
-            y = part[3] * lx + part[4] * ly + part[5] * lz
-            z = part[6] * lx + part[7] * ly + part[8] * lz
+        lx, ly, lz = own_axis(figure, first, k, theta)
+        x = part[0] * lx + part[1] * ly + part[2] * lz
+        y = part[3] * lx + part[4] * ly + part[5] * lz
+        z = part[6] * lx + part[7] * ly + part[8] * lz
         ax = whole[0] * x + whole[3] * y + whole[6] * z
         ay = whole[1] * x + whole[4] * y + whole[7] * z
         az = whole[2] * x + whole[5] * y + whole[8] * z
-        for row in range(6):
-            j = 6 * row + offset
-            out[row, i + k] = block[j] * ax + block[j + 1] * ay + block[j + 2] * az
+        put_column(block, kind, ax, ay, az, first + k, out)
 
 
 # By finite differences
@@ -388,7 +393,7 @@ def frame_jacobians(figure, poses, work, body, place, method, axes, scratch, rot
         else:
             natural = OWN_AXES
             if method == ADJOINT:
-                adjoint_jacobian(figure, poses[t], body, place, rotations[t], scratch, out[t])
+                adjoint_jacobian(figure, poses[t], body, place, rotations[t], scratch, out[t], poses[t], out[t, :0])
             else:
                 adjusted_jacobian(figure, poses[t], body, place, rotations[t], scratch, out[t])
         if natural != axes:
@@ -402,10 +407,13 @@ def frame_jacobians(figure, poses, work, body, place, method, axes, scratch, rot
 def put_rates(figure, first, theta, speed, block, twist, jacobian, out):
     """Set the time derivative of one elementary motion's columns (Rabbani 2017 (14), (15)).
 
-    twist (6,) is the frame's velocity relative to before the motion, in its own axes: d(Ad) = -ad(twist) Ad. An
-    exponential map also changes its own axes with time.
+    twist (6,) is the frame's velocity relative to before the motion, in its own axes: d(Ad) = -ad(twist) Ad. It is
+    advanced by this motion. An exponential map also changes its own axes with time.
     """
     kind, axis = figure.dof[first, KIND], figure.dof[first, AXIS]
+    for k in range(parameters_of(kind)):
+        for row in range(6):
+            twist[row] += jacobian[row, first + k] * speed[first + k]
     vx, vy, vz, wx, wy, wz = twist[0], twist[1], twist[2], twist[3], twist[4], twist[5]
     for k in range(parameters_of(kind)):
         i = first + k
@@ -436,28 +444,12 @@ def frame_jacobian_rates(figure, poses, velocities, body, place, axes, scratch, 
 
     jacobian (6, n) is scratch. In world axes the frame's own turning is added: d(R J) = R (hat(w) J + dJ).
     """
-    position, motion, spare, block = scratch[0:3], scratch[3:12], scratch[12:21], scratch[21:57]
     rotation, twist = scratch[57:66], scratch[66:72]
     for t in range(poses.shape[0]):
         for row in range(6):
-            twist[row] = 0.0
             for i in range(poses.shape[1]):
                 out[t, row, i] = jacobian[row, i] = 0.0
-        start_at(place, rotation, position)
-        b = body
-        while b >= 0:
-            i = figure.body[b, LAST]
-            while i > figure.body[b, FIRST]:
-                i = run_start(figure, i - 1)
-                step_over(figure, i, poses[t], rotation, position, motion, spare)
-                inverse_adjoint(rotation, position, block)
-                put_blocks(figure, i, poses[t], block, jacobian)
-                for k in range(parameters_of(figure.dof[i, KIND])):
-                    for row in range(6):
-                        twist[row] += jacobian[row, i + k] * velocities[t, i + k]
-                put_rates(figure, i, poses[t], velocities[t], block, twist, jacobian, out[t])
-            step_to_parent(figure, b, rotation, position, spare)
-            b = figure.body[b, PARENT]
+        adjoint_jacobian(figure, poses[t], body, place, rotation, scratch, jacobian, velocities[t], out[t])
         if axes == WORLD_AXES:
             wx, wy, wz = twist[3], twist[4], twist[5]
             for i in range(poses.shape[1]):

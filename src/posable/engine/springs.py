@@ -421,18 +421,9 @@ def add_mixed(ex, ey, ez, dx, dy, dz, m, i, s):
         s[14 + 3 * k] += cz
         # e x c is the row of the rotation block; the block is symmetric: add it and its transpose
         tx, ty, tz = ey * cz - ez * cy, ez * cx - ex * cz, ex * cy - ey * cx
-        if k == 0:
-            s[0] += 2.0 * tx
-            s[3] += ty
-            s[4] += tz
-        elif k == 1:
-            s[3] += tx
-            s[1] += 2.0 * ty
-            s[5] += tz
-        else:
-            s[4] += tx
-            s[5] += ty
-            s[2] += 2.0 * tz
+        s[0 if k == 0 else 2 + k] += 2.0 * tx if k == 0 else tx
+        s[1 if k == 1 else 3 + k] += 2.0 * ty if k == 1 else ty
+        s[2 if k == 2 else 4 + k] += 2.0 * tz if k == 2 else tz
 
 
 @small
