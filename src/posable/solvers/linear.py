@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.assemble import energy_at
-from posable.engine.bounds import recentre_all, write_trace
+from posable.engine.bounds import copy_into, recentre_all, write_trace
 from posable.engine.jit import kernel, with_names
 from posable.engine.layout import (
     AT,
@@ -26,8 +26,8 @@ from posable.engine.layout import (
     EVALUATIONS,
     ROBUST,
     SPRING_KIND,
-    take_matrix,
-    take_vector,
+    Shapes,
+    carver,
 )
 from posable.engine.reference import vector_columns
 from posable.engine.residuals import combine, residual_rows, rows_of, stack_residuals
@@ -70,40 +70,33 @@ class Linear(NamedTuple):
     roots: np.ndarray  # (g, 9) of the springs' weights
 
 
+LINEAR_SHAPES: Shapes = {
+    "residual": ("m",), "jacobian": ("m", "n"), "active": ("m", "n"), "right": ("m",), "wanted": ("m",),
+    **dict.fromkeys(("step", "control", "stopped", "moved", "low", "high"), ("n",)), "first": ("k", "k"),
+    "second": ("k", "k"), "vectors": (4, "k"), **dict.fromkeys(("gains", "toward", "strength"), ("n",)),
+    "roots": ("g", 9),
+}  # fmt: skip
+carve_linear = carver(Linear, LINEAR_SHAPES, "m, n, k, g")
+
+
 @kernel
-def linear_size(m, n):
+def linear_size(m, n, g):
     """Return the size of the scratch memory of `linear`."""
     k = max(m, n)
-    return 3 * m + 2 * m * n + 6 * n + 2 * k * k + 4 * k
+    return 3 * m + 2 * m * n + 9 * n + 2 * k * k + 4 * k + 9 * g
 
 
 @kernel
 def linear(work, lower, upper, params, n, b, g):
-    """Return a `Linear` in the ends of the scratch memory and of the params, and the box of the solve."""
-    m = int(params[ROWS])
-    k = max(m, n)
-    residual, i = take_vector(work, work.shape[0] - linear_size(m, n), m)
-    right, i = take_vector(work, i, m)
-    wanted, i = take_vector(work, i, m)
-    jacobian, i = take_matrix(work, i, m, n)
-    active, i = take_matrix(work, i, m, n)
-    step, i = take_vector(work, i, n)
-    control, i = take_vector(work, i, n)
-    stopped, i = take_vector(work, i, n)
-    moved, i = take_vector(work, i, n)
-    low, i = take_vector(work, i, n)
-    high, i = take_vector(work, i, n)
-    first, i = take_matrix(work, i, k, k)
-    second, i = take_matrix(work, i, k, k)
-    vectors, i = take_matrix(work, i, 4, k)
-    v = VECTORS
-    lin = Linear(
-        residual, jacobian, active, right, wanted, step, control, stopped, moved, low, high, first, second, vectors,
-        params[v : v + n], params[v + n : v + 2 * n], params[v + 2 * n : v + 3 * n],
-        params[v + 3 * n : v + 3 * n + 9 * g].reshape(g, 9),
-    )  # fmt: skip
+    """Return a `Linear` in the end of the scratch memory, with its numbers of the params, and the box of the solve."""
+    m, v = int(params[ROWS]), VECTORS
+    lin, _ = carve_linear(work, work.shape[0] - linear_size(m, n, g), m, n, max(m, n), g)
+    for i in range(n):
+        lin.gains[i], lin.toward[i], lin.strength[i] = params[v + i], params[v + n + i], params[v + 2 * n + i]
+    for k in range(g):
+        copy_into(params[v + 3 * n + 9 * k : v + 3 * n + 9 * k + 9], lin.roots[k])
     working_box(lower, upper, params, lin)
-    return lin, low, high
+    return lin, lin.low, lin.high
 
 
 @kernel
@@ -338,7 +331,7 @@ class LinearSolver(CompiledSolver):
 
     def memory(self, problem: Problem) -> int:
         """Return the scratch memory of the engine and of the linear problem."""
-        return problem.work_size + linear_size.py_func(row_count(problem), problem.skeleton.size)
+        return problem.work_size + linear_size.py_func(row_count(problem), problem.skeleton.size, len(problem.springs))
 
     def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""

@@ -15,7 +15,7 @@ import numpy as np
 from posable.engine.assemble import energy_at
 from posable.engine.bounds import armijo, write_trace
 from posable.engine.jit import kernel
-from posable.engine.layout import DAMPING, DEPTH, ENERGY, EVALUATIONS, UP
+from posable.engine.layout import DAMPING, DEPTH, ENERGY, EVALUATIONS, UP, carver
 from posable.engine.linalg import cholesky, cholesky_solve, eigen_symmetric
 from posable.engine.ltl import damped_copy, factorise, multiply, substitute
 from posable.problem import Problem
@@ -66,15 +66,15 @@ class QuadraticModel(NamedTuple):
 VECTORS = 9
 
 
+carve_model = carver(
+    QuadraticModel, {name: ("n", "n") if k < 2 else ("n",) for k, name in enumerate(QuadraticModel._fields)}, "n"
+)
+
+
 @kernel
 def carve(work, lower, upper, params, n, b, g):
     """Carve a `QuadraticModel` from the end of the scratch memory; return it and the box."""
-    i = work.shape[0] - (2 * n + VECTORS) * n
-    m = work[i:].reshape(2 * n + VECTORS, n)
-    model = QuadraticModel(
-        m[:n], m[n : 2 * n], m[2 * n], m[2 * n + 1], m[2 * n + 2], m[2 * n + 3], m[2 * n + 4], m[2 * n + 5],
-        m[2 * n + 6], m[2 * n + 7], m[2 * n + 8],
-    )  # fmt: skip
+    model, _ = carve_model(work, work.shape[0] - (2 * n + VECTORS) * n, n)
     return model, lower, upper
 
 
