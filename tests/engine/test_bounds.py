@@ -33,6 +33,15 @@ def test_a_bound_is_active_where_the_gradient_pushes_outward(theta, gradient, he
     assert largest == max(abs(g) for g, h in zip(gradient, held, strict=True) if not h)
 
 
+def test_a_step_into_the_box_goes_a_part_of_the_way_and_stops_at_bounds():
+    theta, step = np.array([0.0, 0.9, -0.9, 0.2]), np.array([1.0, 1.0, -1.0, 0.0])
+    low, high, out = np.full(4, -1.0), np.full(4, 1.0), np.empty(4)
+    stepping.step_into(theta, 0.5, step, low, high, out)
+    assert out.tolist() == [0.5, 1.0, -1.0, 0.2]
+    stepping.step_into(theta, -0.5, step, low, high, theta)
+    assert theta.tolist() == pytest.approx([-0.5, 0.4, -0.4, 0.2])
+
+
 def test_a_bound_is_active_up_to_its_margin_and_only_where_the_gradient_is_not_zero():
     lower, upper, margin = np.zeros(1), np.zeros(1) + 5.0, stepping.MARGIN
     cases = [

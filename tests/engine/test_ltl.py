@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posable.engine.layout import DEPTH, UP
-from posable.engine.ltl import damped_copy, factorise, multiply, negative_curvature, substitute
+from posable.engine.ltl import (
+    damped_copy,
+    factorise,
+    mean_diagonal,
+    multiply,
+    negative_curvature,
+    newton_step,
+    substitute,
+)
 from posable.model.joints import elimination_order
 
 
@@ -185,3 +193,28 @@ def test_a_bad_pivot_is_reported(value):
     order = elimination_order(np.array([[1, 0, -1, 0], [1, 0, 0, 1]], dtype=np.int64), ())
     factor = np.array([[value, 0.0], [0.0, 1.0]])
     assert factorise(order, factor, np.zeros(len(factor)), 0.0) == 0
+
+
+@given(trees())
+def test_a_newton_step_of_the_free_dofs_while_the_others_move(tree):
+    dof, groups, seed = tree
+    rng = np.random.default_rng(seed)
+    order = elimination_order(dof, groups)
+    n = dof.shape[0]
+    dense, rows = random_matrix(order, rng, definite=True)
+    fixed, scale, gradient = (rng.random(n) < 0.4).astype(float), rng.uniform(0.5, 2.0, n), rng.normal(size=n)
+    moved = np.where(fixed != 0.0, rng.normal(size=n), 0.0)
+    step, factor = np.full(n, np.nan), np.empty_like(rows)
+    assert newton_step(order, rows, gradient, fixed, scale, 0.3, moved, factor, step, np.zeros(n))
+    free, held = np.flatnonzero(fixed == 0.0), np.flatnonzero(fixed)
+    matrix = dense[np.ix_(free, free)] + 0.3 * np.diag(scale[free])
+    right = -gradient[free] - dense[np.ix_(free, held)] @ moved[held]
+    assert np.array_equal(step[held], moved[held])
+    assert np.allclose(step[free], np.linalg.solve(matrix, right), rtol=1e-8, atol=1e-10)
+    assert np.isclose(mean_diagonal(order, rows), np.abs(np.diag(dense)).mean())
+    dense, rows = random_matrix(order, rng, definite=False)
+    lowest = np.linalg.eigvalsh(dense)[0] + 0.3
+    none = np.zeros(n)
+    if abs(lowest) > 1e-6:
+        convex = newton_step(order, rows, gradient, none, np.ones(n), 0.3, none, factor, step, np.zeros(n))
+        assert bool(convex) == (lowest > 0.0)
