@@ -382,10 +382,8 @@ class Problem:
     @cached_property
     def error_names(self) -> tuple[str, ...]:
         """The name of each spring's error: its goal's label, and the spring's own name."""
-        return tuple(
-            self.labels[owner] + ("." + spring.name if spring.name else "")
-            for spring, owner in zip(self.springs, self.owners, strict=True)
-        )
+        pairs = zip(self.springs, self.owners, strict=True)
+        return tuple(self.labels[owner] + ("." + spring.name if spring.name else "") for spring, owner in pairs)
 
     @cached_property
     def error_groups(self) -> dict[str, list[int]]:
