@@ -472,3 +472,19 @@ def test_a_hinge_stops_at_limits_a_whole_turn_apart():
     lower, upper = open_box(arm)
     np.testing.assert_array_equal(lower, [-np.pi, *([-np.inf] * 4)])
     np.testing.assert_array_equal(upper, [np.pi, *([np.inf] * 4)])
+
+
+def test_a_foot_stands_on_its_edge_where_its_ankle_cannot_lean_as_far(human, fixtures):
+    """Ankles of robots roll by 15 degrees: feet held flat used to push the legs off the source's."""
+    rest, t = ps.forward(human, human.rest), np.linspace(0.0, 2.0 * np.pi, 60)
+    sway = np.stack([0.42 * np.sin(t), -0.12 * (1.0 - np.cos(t)), 0.0 * t], axis=1)
+    goals = [ps.goals.Position("pelvis", rest.position("pelvis") + sway)]
+    goals += [ps.goals.Position(f"foot.{side}", np.tile(rest.position(f"foot.{side}"), (60, 1))) for side in "LR"]
+    goals += [ps.goals.Orientation(f"foot.{side}", np.eye(3)) for side in "LR"]
+    source = ps.follow(human, goals, fps=30)
+    robot = ps.load(fixtures / "humanoid/humanoid.xml").skeleton
+    narrow = [replace(one, limits=(-0.1, 0.1)) if "ankle_roll" in one.name else one for one in robot.joints]
+    quality = ps.motion_quality(ps.retarget(source, robot.replace(joints=narrow), threads=1), source)
+    assert quality["leg bones off [deg]"] < 9.0  # 14 where feet are held flat
+    assert quality["soles from their support, mean [mm]"] < 5.0
+    assert quality["ground penetration over 1 cm [% of frames]"] == 0.0

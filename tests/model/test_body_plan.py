@@ -201,3 +201,13 @@ def test_a_head_link_that_starts_at_the_pelvis_is_not_the_head():
     assert "head" not in found
     assert "neck" not in found
     assert found["shoulder.L"] == plan["shoulder.L"]
+
+
+def test_a_frame_fixed_to_the_last_hinge_is_not_the_ankle(robot):
+    """JVRC-1 has a bare frame called ankle on each foot: the shapes of its soles are on the hinge above it."""
+    frames = [
+        ps.Joint(f"{side}_ankle", ps.Fixed(), f"{side}_ankle_roll_joint", offset=(0, 0, 0))
+        for side in ("left", "right")
+    ]
+    plan = body_plan(robot.replace(joints=[*robot.joints, *frames]))
+    assert (plan["ankle.L"], plan["ankle.R"]) == ("left_ankle_roll_joint", "right_ankle_roll_joint")

@@ -200,14 +200,15 @@ def _feet(motion: Motion, body: TargetBody, steps: FootSteps, scale: float) -> d
     up, slips, gaps = body.plan.up, [], []
     for side in SIDES:
         joint = body.plan[f"ankle.{side}"]
-        low = frames.position(joint) + frames.rotation_matrix(joint) @ body.soles[side][0]
+        sole = frames.position(joint)[:, None] + body.soles[side] @ np.swapaxes(frames.rotation_matrix(joint), 1, 2)
+        low, height = sole[:, 0], (sole @ up).min(axis=1)
         flat = steps.flat(side)[: len(motion)]
         for a, b, level in steps.stands(side):
             rows = np.flatnonzero(flat[a:b]) + a
             if len(rows) > 2:
                 path = low[rows] - np.outer(low[rows] @ up, up)
                 slips.append(np.linalg.norm(path - np.median(path, axis=0), axis=1).max())
-                gaps.append(np.abs(low[rows] @ up - scale * level).mean())
+                gaps.append(np.abs(height[rows] - scale * level).mean())
     return {
         "stands": float(len(slips)),
         "slip of standing feet, mean [mm]": 1e3 * float(np.mean(slips)) if slips else 0.0,

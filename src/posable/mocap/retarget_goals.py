@@ -7,11 +7,12 @@ each other, of the ground and of objects.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby, pairwise
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from posable.formats.conventions import turn_up
 from posable.goals import Coupling, Direction, HalfSpace, Hull, NoCollision, Orientation, Position
@@ -39,10 +40,10 @@ TURNING = {
     "ankle.R": 0.01,
 }  # weights, in leg lengths squared
 BONES = (
-    ("hip", "knee", 0.5), ("knee", "ankle", 0.5), ("shoulder", "elbow", 0.7), ("elbow", "wrist", 0.7),
+    ("hip", "knee", 0.65), ("knee", "ankle", 0.65), ("shoulder", "elbow", 0.7), ("elbow", "wrist", 0.7),
     ("wrist", "tip", 0.05),
 )  # fmt: skip
-PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 0.3, 2.0, 20.0, 2000.0
+PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 0.3, 2.0, 10.0, 2000.0
 HAND_WEIGHT, TOE_WEIGHT, CROWN_WEIGHT = 2.0, 0.5, 2.0  # of positions that follow the source's, scaled
 ALIKE, UNLIKE = 0.13, 0.06  # leg lengths by which shoulders and arms may differ; beyond, where hands count half
 WRIST_WEIGHT = 0.02  # of a wrist at rest, in leg lengths squared
@@ -51,6 +52,8 @@ LIE_WEIGHT = 500.0  # of an ankle or a toe that lies on the ground, along the gr
 APART_WEIGHT = 500.0  # of shapes that come too close to each other
 CLEAR_FEET, SAME_LEVEL, SWEEPS = 0.015, 0.05, 3  # [m] between standing feet; [m]; times they are moved apart
 JUMP = 0.45  # [rad] of a joint from one frame to the next
+SLACK = 0.05  # [rad] by which a shin leans less than the source's before its foot comes off the ground with it
+EVEN = 0.02  # [rad] within which a foot is flat
 LEAN = 0.09  # [rad] by which legs may lean in where the hips are wider than the source's, scaled
 SCALES = 0.9, 1.15  # allowed ratio of the scale of the bodies to that of their legs
 NEAR_GROUND = 0.1  # leg lengths from the ground or an object within which a body is kept out of it
@@ -300,9 +303,6 @@ class RetargetGoals:
             labels = (("heel", heel), ("outer toe", toe), ("inner toe", toe), ("ankle", heel & toe))
             ankle = (self.target[f"ankle.{side}"], self.target.point(f"ankle.{side}"))  # or a narrow foot could roll
             points = [*self.body.standing_points(side), ankle]
-            if not self.body.rolls(side):  # a leg to the side stands on an edge: its toes are held in their middle
-                points = [points[0], (points[1][0], 0.5 * (points[1][1] + points[2][1]))]
-                places = np.stack([places[:, 0], 0.5 * (places[:, 1] + places[:, 2])], axis=1)
             for k, (joint, point) in enumerate(points):
                 label, standing = labels[k]
                 if standing.any():
@@ -329,28 +329,47 @@ class RetargetGoals:
         return out
 
     def _stands(self, side: str, frames: Frames, first: int, count: int) -> Floats:
-        """Return where heel, toes and ankle of a foot stand (t, 4, 3) [m]: flat, one place through each stand.
+        """Return where heel, toes and ankle of a foot stand (t, 4, 3) [m]: one place through each stand.
 
         A foot stands where it comes to by itself, and as it is turned there: its limits may not let it turn as the
-        source's foot does. Its height is the surface's.
+        source's foot does. Its height is the surface's. It is flat, or on the edge that its ankle's limits leave.
         """
         role, up = f"ankle.{side}", self.target.up
         joint, point = self.target[role], self.target.point(role)
         ankle = frames.position(joint) + frames.rotation_matrix(joint) @ point
-        shown = self.body.rest.frame(role)
-        assert shown is not None  # a target always has a toe
-        own = self.target.rest.rotation_matrix(joint).T @ shown[0]  # the foot's frame in its joint's
-        ahead = frames.rotation_matrix(joint) @ own[:, 0]
-        offsets = own.T @ (np.vstack([self.body.soles[side], point]) - point).T  # (3, points): forward, left, up
+        heel, outer, inner = soles = (self.body.soles[side] - point) @ self.body.foot_frame(side)
+        width = 0.5 * abs(outer[1] - inner[1])
         places = np.zeros((count, 4, 3))
+        for a, b, level, foot in self._flat_feet(side, frames, first, count):
+            middle = np.median(ankle[a:b], axis=0)
+            middle = middle + (self.scale * level + self.body.sole_height(side) - middle @ up) * up
+            lean = self._leaning(side, foot, slice(first + a, first + b))
+            ahead = np.where(lean[:, 0] > 0.0, max(outer[0], inner[0]), heel[0])
+            left = np.where(lean[:, 1] > 0.0, heel[1] + width, heel[1] - width)
+            edge = np.stack([ahead, left, np.full(b - a, heel[2])], axis=1)  # about which it turns
+            turn = Rotation.from_euler("xy", np.stack([-lean[:, 1], lean[:, 0]], axis=1)).as_matrix()
+            points = np.vstack([soles, np.zeros(3)])[None] - edge[:, None]
+            places[a:b] = middle + (edge[:, None] + np.einsum("tij,tkj->tki", turn, points)) @ foot.T
+        return places
+
+    def _flat_feet(self, side: str, frames: Frames, first: int, count: int) -> Iterator[tuple[int, int, float, Floats]]:
+        """Yield the rows of every stand, the height of its surface [m] and the frame of the foot there, flat (3, 3)."""
+        up = self.target.up
+        ahead = frames.rotation_matrix(self.target[f"ankle.{side}"]) @ self.body.foot_frame(side)[:, 0]
         for a, b, level in self.steps.stands(side):
             a, b = max(a - first, 0), min(b - first, count)
             if a < b:
-                foot = frame_of(np.cross(up, ahead[a:b].mean(axis=0)), up)
-                middle = np.median(ankle[a:b], axis=0)
-                middle = middle + (self.scale * level + self.body.sole_height(side) - middle @ up) * up
-                places[a:b] = middle + (foot @ offsets).T
-        return places
+                yield a, b, level, frame_of(np.cross(up, ahead[a:b].mean(axis=0)), up)
+
+    def _leaning(self, side: str, foot: Floats, rows: slice) -> Floats:
+        """Return how far a foot with frame (3, 3) leans forward and to the left with its shin (t, 2) [rad].
+
+        It does where the shin leans further than the ankle's limits allow over a flat foot.
+        """
+        shin = unit(self.seen.places[f"knee.{side}"] - self.seen.places[f"ankle.{side}"])[rows]
+        angles = self.body.shin_angles(shin @ foot)
+        low, high = self.body.shin_ranges[side] + np.array([[-SLACK], [SLACK]])
+        return angles - np.clip(angles, low, high)
 
     def _spread(self, places: dict[str, Floats], first: int, count: int) -> None:
         """Move feet that stand in each other apart, in place: soles may be wider than the source's feet.
@@ -439,10 +458,16 @@ class RetargetGoals:
 
     def contacts(self, poses: np.ndarray, first: int = 0) -> Contacts:
         """Return when and where the target's feet stand: its ankles where a foot is flat, and its toes."""
-        rows = [(self.target[f"ankle.{side}"], self.steps.flat(side)) for side in SIDES]
-        rows += [(self.target[f"toe.{side}"], self.steps.toe[side]) for side in SIDES if f"toe.{side}" in self.target]
+        span, frames = slice(first, first + len(poses)), forward(self.figure, poses)
+        rows = [(self.target[f"ankle.{side}"], self.steps.flat(side)[span].copy()) for side in SIDES]
+        for side, (_, flat) in zip(SIDES, rows, strict=True):
+            for a, b, _, foot in self._flat_feet(side, frames, first, len(poses)):
+                flat[a:b] &= np.abs(self._leaning(side, foot, slice(first + a, first + b))).max(axis=1) < EVEN
+        rows += [
+            (self.target[f"toe.{side}"], self.steps.toe[side][span]) for side in SIDES if f"toe.{side}" in self.target
+        ]
         points = tuple(point for point, _ in rows)
-        when = np.stack([standing[first : first + len(poses)] for _, standing in rows], axis=1)
+        when = np.stack([standing for _, standing in rows], axis=1)
         paths = paths_of(Motion(self.figure, poses, self.motion.fps), points)
         return Contacts(points, when, held_places(paths, when))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from posable.goals import Direction
 from posable.goals.base import Goal
 from posable.mocap.frame_solver import FrameOptions, FrameSolver
-from posable.mocap.role_frames import PLAINLY, RoleFrames, descendants, farthest
+from posable.mocap.role_frames import PLAINLY, RoleFrames, descendants, farthest, unit
 from posable.mocap.root_align import place_root
 from posable.model.body_plan import SIDES, BodyPlan, body_plan
 from posable.model.joint_values import Floats
@@ -30,6 +30,8 @@ HAND, END = 0.1, 0.15  # leg lengths of a hand, at least; fraction of it at its 
 NECK = 0.25  # leg lengths about the middle of the shoulders within which a head is over them
 AHEAD = 0.5  # cosine of the angle between a foot and forward at rest
 ROUND = 0.12  # of a bone's length: how thick a bone is that has no shape
+SWEEP = 9  # values of each degree of freedom of an ankle from which its range is taken
+EDGE = 1e-3  # least cosine of a shin's angle from upright
 SPREAD, LEVEL = 0.17, 0.1  # sine of the angle from upright of a leg that is spread; of an ankle's axis from level
 UPRIGHT = FrameOptions(max_iterations=100, min_gain=1e-9, damping=1e-2, independent=True, pull=1e-4)
 DIRECTIONS = np.array(
@@ -173,13 +175,39 @@ class TargetBody:
             out.append((joint, self.plan.rest.convert(world, to=joint)))
         return out
 
-    def rolls(self, side: str) -> bool:
-        """Return whether a foot can be turned about two axes where it meets the shin, so that it stays flat."""
-        above = {joint.name: joint for joint in self.plan.skeleton.joints}
-        count, name = 0, self.plan[f"ankle.{side}"]
-        while name is not None and name != self.plan[f"knee.{side}"]:
-            count, name = count + above[name].motion.size, above[name].parent
-        return count > 1
+    @staticmethod
+    def shin_angles(shins: Floats) -> Floats:
+        """Return how far forward and to the left (..., 2) [rad] shins lean that have directions (..., 3) in a foot."""
+        ahead, left, up = np.moveaxis(shins, -1, 0)
+        return np.stack([np.arctan2(ahead, np.maximum(up, EDGE)), np.arctan2(left, np.maximum(up, EDGE))], axis=-1)
+
+    @cached_property
+    def shin_ranges(self) -> dict[str, Floats]:
+        """{side: (2, 2)} [rad]: how far forward and to the left a shin can lean over its foot, least and most."""
+        out = {}
+        for side in SIDES:
+            plan, joint = self.plan, self.plan[f"ankle.{side}"]
+            figure, above = plan.skeleton, {one.name: one.parent for one in plan.skeleton.joints}
+            poses, name = [figure.rest], joint
+            while name is not None and name != plan[f"knee.{side}"]:
+                for i in range(figure.size)[figure.index(name)]:
+                    low, high = (np.clip(bound[i], -0.5 * np.pi, 0.5 * np.pi) for bound in (figure.lower, figure.upper))
+                    for value in np.linspace(low, high, SWEEP):
+                        poses.append(figure.rest.copy())
+                        poses[-1][i] = value
+                name = above[name]
+            frames = forward(figure, np.array(poses))
+            shin = unit(plan.position(frames, f"knee.{side}") - plan.position(frames, f"ankle.{side}"))
+            foot = frames.rotation_matrix(joint) @ self.foot_frame(side)
+            angles = self.shin_angles(np.einsum("tji,tj->ti", foot, shin))
+            out[side] = np.stack([angles.min(axis=0), angles.max(axis=0)])
+        return out
+
+    def foot_frame(self, side: str) -> Floats:
+        """Return the frame of a foot (3, 3) in that of its ankle's joint: columns forward, left, up."""
+        shown = self.rest.frame(f"ankle.{side}")
+        assert shown is not None  # a target always has a toe
+        return self.plan.rest.rotation_matrix(self.plan[f"ankle.{side}"]).T @ shown[0]
 
     def sole_height(self, side: str) -> float:
         """Return how far the ankle is above its sole at rest [m]."""

@@ -311,9 +311,22 @@ class _Tree:
                 found.pop(role, None)
                 if beyond:
                     found[role] = beyond[0] if role == "hand" else beyond[-1]
+        for role, joint in found.items():
+            moving = self._mover(joint, NEAR * self._length(chain))
+            if moving not in found.values():
+                found[role] = moving
         if set(three[:2]) <= found.keys():
             found[three[0]] = self._carrier(chain, found[three[0]], found[three[1]])
         return found
+
+    def _mover(self, joint: str, near: float) -> str:
+        """Return the joint that moves a frame fixed to it at the same place, which carries no shapes; or itself."""
+        name: str | None = joint
+        while name is not None and np.linalg.norm(self.rest.position(name) - self.rest.position(joint)) <= near:
+            if self.skeleton.joint(name).motion.dofs:
+                return name
+            name = self.parent[name]
+        return joint
 
     def _carrier(self, chain: Sequence[str], upper: str, lower: str) -> str:
         """Return the last of the hinges from one joint of a limb to the next: it carries the bone between them."""
