@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -395,6 +396,19 @@ def obstacle_shape(obstacle: Any) -> Shape | Mesh | PointCloud:
     )
 
 
+def pairs_of_names(pairs: Any) -> tuple[tuple[str, str], ...]:
+    """Return pairs of joints, links or bodies as they are given to NoCollision."""
+    listed = list(pairs) if isinstance(pairs, Iterable) and not isinstance(pairs, str) else [pairs]
+    for pair in listed:
+        two = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(name, str) for name in pair)
+        if not two:
+            raise GoalError(
+                "NoCollision: pairs", expected="pairs of names, such as [('hand', 'head')]; obstacles go to obstacles=",
+                got=repr(pair)[:60],
+            )  # fmt: skip
+    return tuple((str(a), str(b)) for a, b in listed)
+
+
 class NoCollision(Goal):
     """Keep a figure's shapes off each other and off obstacles: energy w/2 max(0, margin + buffer - distance)^2.
 
@@ -424,10 +438,9 @@ class NoCollision(Goal):
         priority: int = 0,
     ):
         super().__init__(label, nonneg(tolerance, "NoCollision: tolerance"), priority, None)
-        self.pairs = None if pairs is None else tuple((str(a), str(b)) for a, b in pairs)
+        self.pairs = None if pairs is None else pairs_of_names(pairs)
         self.margin = nonneg(margin, "NoCollision: margin")
-        given = (Sphere, Capsule, Box, Hull, Wall, Mesh, PointCloud, Shape)
-        several = (obstacles,) if isinstance(obstacles, given) else obstacles
+        several = obstacles if isinstance(obstacles, Iterable) else (obstacles,)
         self.obstacles = tuple(obstacle_shape(obstacle) for obstacle in several)
         self.weight = nonneg(weight, "NoCollision: weight")
 
