@@ -26,8 +26,8 @@ def with_srdf(skeleton: Skeleton, srdf: Source, home: dict[str, str], source: So
     if robot.tag != "robot":
         raise srdf.error(offset=robot.place, expected="<robot> of an SRDF file", found=f"<{shown(robot.tag)[1:-1]}>")
     name = robot.attributes.get("name", "")
-    if name and skeleton.name and name != skeleton.name:
-        source.warn(f"the SRDF is of a robot named {shown(name)}, this one is {shown(skeleton.name)}")
+    if name and skeleton.name and name.lower() != skeleton.name.lower():  # variants often share an SRDF
+        source.note(f"the SRDF is of a robot named {shown(name)}, this one is {shown(skeleton.name)}")
     for joint in robot.all("virtual_joint"):
         kind = joint.attributes.get("type", "fixed")
         if kind != "fixed":
@@ -98,6 +98,8 @@ def _states(srdf: Source, robot: Element, skeleton: Skeleton, source: Source, lo
                 lost.add(joint)
                 continue
             where = skeleton.index(joint)
+            if where.stop == where.start:
+                continue  # a fixed joint
             if count != where.stop - where.start:
                 expected = f"{where.stop - where.start} numbers for joint {joint!r}"
                 raise srdf.error(offset=element.place, expected=expected, found=shown(element.attributes["value"]))
