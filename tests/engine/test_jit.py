@@ -238,6 +238,9 @@ def damaged_by(name):
     return damage
 
 
+CACHE_FILES = [("linked", "bin"), ("plain", "nbi"), ("plain", "nbc")]
+
+
 def foreign(path):
     write_cached(path, b"a sound file of something else")
 
@@ -266,30 +269,32 @@ def test_a_damaged_cache_of_plain_numba_is_rebuilt(tmp_path, damage, suffix):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="named pipes in folders are POSIX")
-def test_a_pipe_in_the_place_of_a_cache_file_is_replaced(tmp_path):
-    run(tmp_path, HALVE_TWICE)
-    (file,) = (tmp_path / "cache").rglob("*.bin")
+@pytest.mark.parametrize(("mode", "suffix"), CACHE_FILES)
+def test_a_pipe_in_the_place_of_a_cache_file_is_replaced(tmp_path, mode, suffix):
+    run(tmp_path, HALVE_TWICE, POSABLE_JIT=mode)
+    (file,) = (tmp_path / "cache").rglob(f"*.{suffix}")
     file.unlink()
     os.mkfifo(file)
-    begun = start(tmp_path, HALVE_TWICE)
+    begun = start(tmp_path, HALVE_TWICE, POSABLE_JIT=mode)
     try:
         told, _ = begun.communicate(timeout=120)  # it would wait for a writer for ever
     finally:
         begun.kill()
     assert told == "[2.0, 1.0] 0 1\n"
-    assert run(tmp_path, HALVE_TWICE) == "[2.0, 1.0] 1 0\n"
+    assert run(tmp_path, HALVE_TWICE, POSABLE_JIT=mode) == "[2.0, 1.0] 1 0\n"
 
 
 @pytest.mark.parametrize("content", [None, "notes.txt"])
-def test_a_folder_in_the_place_of_a_cache_file_makes_room(tmp_path, content):
+@pytest.mark.parametrize(("mode", "suffix"), CACHE_FILES)
+def test_a_folder_in_the_place_of_a_cache_file_makes_room(tmp_path, mode, suffix, content):
     """An empty folder is removed, another one renamed with what it contains; one process compiles, the next loads."""
-    run(tmp_path, HALVE_TWICE)
-    (file,) = (tmp_path / "cache").rglob("*.bin")
+    run(tmp_path, HALVE_TWICE, POSABLE_JIT=mode)
+    (file,) = (tmp_path / "cache").rglob(f"*.{suffix}")
     file.unlink()
     file.mkdir()
     if content is not None:
         (file / content).write_text("kept")
-    done = process(tmp_path, HALVE_TWICE, POSABLE_QUIET="")
+    done = process(tmp_path, HALVE_TWICE, POSABLE_QUIET="", POSABLE_JIT=mode)
     assert done.stdout == "[2.0, 1.0] 0 1\n"
     (line,) = [line for line in done.stderr.splitlines() if str(file) in line]
     folders = [path for path in file.parent.iterdir() if path.is_dir()]
@@ -299,7 +304,7 @@ def test_a_folder_in_the_place_of_a_cache_file_makes_room(tmp_path, content):
     else:
         assert line.endswith(f"renamed it to {folders[0]}")
         assert (folders[0] / content).read_text() == "kept"
-    assert run(tmp_path, HALVE_TWICE) == "[2.0, 1.0] 1 0\n"
+    assert run(tmp_path, HALVE_TWICE, POSABLE_JIT=mode) == "[2.0, 1.0] 1 0\n"
 
 
 def test_a_cache_that_cannot_be_written_is_skipped(tmp_path):

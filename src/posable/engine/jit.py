@@ -283,6 +283,8 @@ def _healing(dispatcher: Any, folder: Path) -> Any:
     build = dispatcher.compile
 
     def compile_or_load(signature: Any) -> Any:
+        for path in folder.rglob("*.nb[ic]"):
+            _make_room(path)
         try:
             return build(signature)
         except (NumbaError, CompilingForbidden):
@@ -482,8 +484,7 @@ def write_cached(path: Path, body: bytes) -> None:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.stem, suffix=".part", delete=False) as file:
             scratch = Path(file.name)
             file.write(MAGIC + hashlib.sha256(body).digest() + body)
-        if path.is_dir():
-            _move_folder(path)
+        _make_room(path)
         scratch.replace(path)  # atomic: of two processes that compile at once, either may win
     except OSError as error:
         say(f"the compile cache {path.parent} cannot be written ({error.strerror}): compiling in every process")
@@ -491,16 +492,21 @@ def write_cached(path: Path, body: bytes) -> None:
             scratch.unlink(missing_ok=True)
 
 
-def _move_folder(path: Path) -> None:
-    """Free the place of a cache file from a folder, which no file can replace: remove it if empty, or rename it."""
-    try:
-        path.rmdir()
-        done = "removed it"
-    except OSError:
-        aside = path.with_suffix(f".folder-{os.getpid()}")
-        path.rename(aside)
-        done = f"renamed it to {aside}"
-    say(f"a folder was in the place of a file of the compile cache ({path}): {done}")
+def _make_room(path: Path) -> None:
+    """Remove a pipe, or remove (if empty) or rename a folder, from the place of a cache file."""
+    if path.is_file() or not path.exists():
+        return
+    done = "removed it"
+    if not path.is_dir():  # opening a pipe would wait for a writer
+        path.unlink()
+    else:
+        try:
+            path.rmdir()
+        except OSError:
+            aside = path.with_suffix(f".folder-{os.getpid()}")
+            path.rename(aside)
+            done = f"renamed it to {aside}"
+    say(f"no regular file in the place of a file of the compile cache ({path}): {done}")
 
 
 # --- On every core ---
