@@ -107,9 +107,7 @@ def main() -> int:
     if args.cold:
         with tempfile.TemporaryDirectory() as folder:
             ways["a cold cache"] = in_a_process(POSABLE_CACHE=folder)
-    wrong = [
-        f"{name}: {way} gives other bits" for way, there in ways.items() for name in here if there[name] != here[name]
-    ]
+    wrong = [f"{name}: {way} gives other bits" for way, there in ways.items() for name in differing(here, there)]
     print(f"{len(here)} figures and solvers, the same bits from one thread, {', '.join(ways)}" if not wrong else "")
     kept = stored()
     known = kept.get(ps.__version__, {}).get(place())
@@ -119,11 +117,9 @@ def main() -> int:
     elif known is None:
         print(f"no digests of release {ps.__version__} for {place()}: --store keeps them")
     else:
-        differing = [
-            f"{name}: not the bits of release {ps.__version__}" for name in here if known.get(name) != here[name]
-        ]
-        print("\n".join(differing) or f"as stored for release {ps.__version__}, {place()}")
-        wrong += [] if args.report else differing
+        changed = [f"{name}: not the bits of release {ps.__version__}" for name in differing(here, known)]
+        print("\n".join(changed) or f"as stored for release {ps.__version__}, {place()}")
+        wrong += [] if args.report else changed
     for line in wrong:
         print(line, file=sys.stderr)
     return 1 if wrong else 0

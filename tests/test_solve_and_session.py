@@ -4,15 +4,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 
 import posable as ps
+from posable.engine import jit
 from posable.engine.layout import MAX_MAGNITUDE
 from posable.errors import GoalError, SolverError, UnknownName
-from posable.solvers.base import SolveOptions
+from posable.solvers.base import CompiledSolver, SolveOptions
 from posable.solvers.result import judge_again
 
 g = ps.goals
@@ -229,6 +231,35 @@ def test_a_step_on_many_dofs_obeys_the_time_limit(solver, record):
         out_of_time_inside_the_limits(result, arm)
 
 
+def test_compiling_does_not_count_for_the_time_limit(panda, monkeypatch):
+    enter, seconds = CompiledSolver._enter, 4.0
+
+    def compile_and_enter(*arguments):
+        with jit._preparing():
+            time.sleep(seconds)
+        monkeypatch.undo()
+        enter(*arguments)
+
+    goal = g.Position("tcp", (0.4, 0.0, 0.4))
+    ps.solve(panda, goal, time_limit=10.0)
+    monkeypatch.setattr(CompiledSolver, "_enter", compile_and_enter)
+    result = ps.solve(panda, goal, time_limit=0.75 * seconds)
+    assert result.ok
+    assert result.seconds < seconds
+
+
+def test_threads_share_the_clock_of_their_caller(monkeypatch):
+    monkeypatch.setattr(jit._preparation, "seconds", 1e4, raising=False)
+    barrier, clocks = threading.Barrier(2), []
+
+    def work(piece):
+        barrier.wait(60.0)  # both threads are at work
+        clocks.append(jit.solving_time())
+
+    jit.run_chunks(work, 2, 1, threads=2)
+    assert abs(clocks[0] - clocks[1]) < 1e3
+
+
 def test_an_endless_time_limit_is_none():
     arm = ps.figures.planar_arm([0.1] * 80)
     goal = g.Position("tip", (3.0, 3.0, 0.0))
@@ -293,6 +324,7 @@ ps.solve(panda, ps.goals.Position("tcp", far), restarts=RESTARTS)
 FOREVER_WITH_MANY_DOFS = """
 import signal
 import posable as ps
+from posable.engine import jit
 signal.signal(signal.SIGINT, signal.default_int_handler)
 arm, goal = ps.figures.planar_arm([0.01] * 300), ps.goals.Position("tip", (-2.0, 2.0, 0.0))
 ps.solve(arm, goal, solver="trust-region", max_iterations=1)

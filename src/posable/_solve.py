@@ -58,7 +58,7 @@ def solve(
         restarts: Number of random starts, drawn from `seed`, if a problem is stuck; "auto": until it is solved, proved
             to be out of reach, or another start would find a new local minimum with a probability below 5%.
         seed: Of the random starts.
-        time_limit: [s], for the whole batch.
+        time_limit: [s], for the whole batch, without the time to load and compile the engine.
         record: Keep a trace of every iteration.
         natural: Return, of the poses that reach the goals, the one nearest to the start in a comfort metric, at
             the lowest priority. None: for figures with a human body plan, with newton on the CPU, without a `Posture`.

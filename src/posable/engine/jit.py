@@ -539,8 +539,10 @@ def run_chunks(
             work(chunk)
         return
     queue = iter(chunks)  # next() is atomic; faster threads take more chunks
+    prepared = getattr(_preparation, "seconds", 0.0)
 
     def take_all() -> None:
+        _preparation.seconds = prepared  # deadlines are on the clock of the calling thread
         for chunk in queue:
             work(chunk)
             if stopped:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -13,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.bounds import CONVERGED, EXHAUSTED, RUNNING, TRACE_WIDTH  # noqa: F401  (plug-ins import codes here)
-from posable.engine.jit import call_directly, run_chunks, thread_count
+from posable.engine.jit import call_directly, run_chunks, solving_time, thread_count
 from posable.engine.layout import BEST, CHUNK_ITERATIONS, EVALUATIONS, ITERATIONS, MAX_ITERATIONS, RANDOM
 from posable.errors import SolverError, unknown
 from posable.model.kinematics import Part, scratch
@@ -102,12 +101,12 @@ class SolveOptions(NamedTuple):
     time_limit: float | None = None  # [s], as given
     record: bool = False
     threads: int | None = None
-    deadline: float | None = None  # [s], of time.perf_counter: when the time limit ends
+    deadline: float | None = None  # [s], of `solving_time`: when the time limit ends
 
     @property
     def late(self) -> bool:
         """Whether the time limit has ended."""
-        return self.deadline is not None and time.perf_counter() >= self.deadline
+        return self.deadline is not None and solving_time() >= self.deadline
 
 
 @per_figure
@@ -151,17 +150,17 @@ class Solver:
 
 
 def deadline_after(time_limit: Any) -> float | None:
-    """Return when a time limit [s] that begins now ends, on the clock of time.perf_counter; None without one."""
+    """Return when a time limit [s] that begins now ends, on the clock of `solving_time`; None without one."""
     if time_limit is None:
         return None
     if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float, np.number)) or not time_limit >= 0.0:
         raise SolverError("time_limit", expected="a non-negative number of seconds", got=repr(time_limit))
-    return time.perf_counter() + float(time_limit)
+    return solving_time() + float(time_limit)
 
 
 def time_until(deadline: float | None) -> float | None:
     """Return the time [s] until a deadline, zero after it; None without one."""
-    return None if deadline is None else max(0.0, deadline - time.perf_counter())
+    return None if deadline is None else max(0.0, deadline - solving_time())
 
 
 def strength_of(problem: Problem) -> np.ndarray:
@@ -273,12 +272,12 @@ class CompiledSolver(Solver):
         now[CHUNK_ITERATIONS] = max(1.0, now[CHUNK_ITERATIONS] // 32.0)
         with self._stopping(problem, now, deadline):
             while codes[0] == RUNNING and not stopped:
-                begin = time.perf_counter()
+                begin = solving_time()
                 if deadline is not None and begin >= deadline:
                     self._give_up(problem, request, raw, states, params, one, work)
                     return
                 self._enter(problem, request, raw, states, now, one, _EMPTY_TRACE, work)
-                if codes[0] == RUNNING and time.perf_counter() - begin < SLICE:
+                if codes[0] == RUNNING and solving_time() - begin < SLICE:
                     now[CHUNK_ITERATIONS] *= 2.0
 
     @contextmanager
@@ -287,7 +286,7 @@ class CompiledSolver(Solver):
         if deadline is None or self.stop_column is None or self.memory(problem) < SLOW_STEP:
             yield
             return
-        seconds = min(deadline - time.perf_counter(), threading.TIMEOUT_MAX)
+        seconds = min(deadline - solving_time(), threading.TIMEOUT_MAX)
         timer = threading.Timer(seconds, params.__setitem__, (self.stop_column, 1.0))
         timer.daemon = True
         timer.start()
@@ -318,7 +317,7 @@ class CompiledSolver(Solver):
 
     def _record(self, problem, request, raw, states, params) -> None:
         """Advance problem by problem, one iteration at a time, and record a trace of each."""
-        begin = time.perf_counter()
+        begin = solving_time()
         for k in range(request.starts.shape[0]):
             piece, now, clock = slice(k, k + 1), params.copy(), []
             now[CHUNK_ITERATIONS] = 1.0
@@ -332,7 +331,7 @@ class CompiledSolver(Solver):
                     if states[k, ITERATIONS] >= len(trace):
                         trace = np.concatenate((trace, np.zeros_like(trace)))
                     self._enter(problem, request, raw, states, now, piece, trace, work)
-                    clock.append(time.perf_counter() - begin)
+                    clock.append(solving_time() - begin)
                     if late and raw.codes[k] == EXHAUSTED:
                         raw.codes[k] = OUT_OF_TIME
             rows = int(states[k, ITERATIONS])

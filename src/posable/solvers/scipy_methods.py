@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from posable.engine.assemble import evaluate
 from posable.engine.bounds import CONVERGED, EXHAUSTED, STATIONARY, TRACE_WIDTH
+from posable.engine.jit import solving_time
 from posable.engine.residuals import residuals_and_jacobian
 from posable.problem import Problem
 from posable.solvers.base import OUT_OF_TIME, RawResult, SolveOptions, Solver, named_trace, register, strength_of
@@ -83,7 +83,7 @@ class Evaluator:
             length = np.abs(step).max(initial=0.0)
             row = (energy, free, length, 0.0, held.sum(), self.evaluations, slope, self.last_energy)
             self.rows.append(np.array(row, dtype=float))
-            self.clock.append(time.perf_counter() - self.begin)
+            self.clock.append(solving_time() - self.begin)
         self.last, self.last_energy, self.last_gradient = pose.copy(), energy, gradient
 
     def check_time(self) -> None:
@@ -98,7 +98,7 @@ def drive(solver: Any, problem: Problem, request: SolveOptions) -> RawResult:
     codes, errors = np.zeros(t, dtype=np.int64), np.empty((t, len(problem.springs)))
     poses, iterations, evaluations = np.empty((t, n)), np.zeros(t), np.zeros(t)
     outcome = RawResult(poses, codes, errors, iterations, evaluations)
-    begin = time.perf_counter()
+    begin = solving_time()
     most = request.max_iterations
     if most is None:
         most = solver.iterations * (1 + request.restarts)
