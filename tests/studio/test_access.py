@@ -17,7 +17,7 @@ import pytest
 import posable as ps
 
 viser = pytest.importorskip("viser", reason="no viser: pip install 'posable[studio]'")
-from posable.studio.access import Guard, free_port  # noqa: E402
+from posable.studio.access import Guard, free_port, own_token  # noqa: E402
 from posable.studio.messages import escape_markdown, strip_control  # noqa: E402
 from posable.studio.panels.status import as_html  # noqa: E402
 
@@ -271,3 +271,12 @@ def test_notes_of_a_file_are_shown_on_the_first_page(tmp_path):
     scene = ps.Scene(skeleton=ps.figures.panda(), notes=("mesh /home/somebody/robot/link.stl: no such file", "b", "c"))
     assert notes_on(scene) == "Note: mesh link.stl: no such file. Note: b."
     assert notes_on(ps.Scene(skeleton=ps.figures.panda())) == ""
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\xff\xfe" * 20])
+def test_a_damaged_token_is_replaced(tmp_path, monkeypatch, content):
+    monkeypatch.setenv("POSABLE_STATE", str(tmp_path))
+    (tmp_path / "studio-token").write_bytes(content)
+    token = own_token()
+    assert len(token) == 32
+    assert own_token() == token

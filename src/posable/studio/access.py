@@ -33,7 +33,7 @@ def own_token() -> str:
         token = place.read_text().strip()
         if len(token) >= 20 and token.isalnum():
             return token
-    except OSError:
+    except (OSError, UnicodeDecodeError):  # missing or damaged
         pass
     token = secrets.token_hex(16)
     with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
