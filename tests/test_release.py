@@ -1,5 +1,6 @@
 """What a stranger finds: versions that agree, workflows whose every step runs here too, links that lead somewhere."""
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -115,3 +116,19 @@ def test_targets_that_contributing_names_are_there():
     assert named <= targets
     for script in re.findall(r"scripts/(\w+\.py)", text("Makefile")):
         assert (ROOT / "scripts" / script).is_file(), script
+
+
+def test_the_readme_on_pypi_has_complete_addresses():
+    pytest.importorskip("hatchling")
+    path = ROOT / tomllib.loads(text("pyproject.toml"))["tool"]["hatch"]["metadata"]["hooks"]["custom"]["path"]
+    spec = importlib.util.spec_from_file_location("pypi_readme", path)
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    shown = hook.with_addresses(text("README.md"))
+    targets = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", shown)
+    homes = {"!": hook.FILES, "": hook.PAGES}
+    assert all(url.startswith(("https://", "http://")) for _, url in targets)
+    assert {(kind, url) for kind, url in targets if url.startswith(homes[kind])} >= {
+        ("!", f"{hook.FILES}docs/images/studio.png"), ("", f"{hook.PAGES}CONTRIBUTING.md")
+    }  # fmt: skip
+    assert hook.PAGES.startswith(PROJECT["urls"]["Homepage"])
