@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import posable as ps
+from posable.mocap.retarget import Retargeted
 from posable.model.body_plan import body_plan
 
 BOUNDS = {
@@ -42,7 +43,7 @@ def clip(path: Path, frames: int) -> ps.Motion:
     return ps.Motion(whole.skeleton, whole.poses[::step][:frames], whole.fps / step, path.stem)
 
 
-def judged(motion: ps.Motion, figure: ps.Skeleton) -> tuple[ps.Retargeted, dict[str, float]]:
+def judged(motion: ps.Motion, figure: ps.Skeleton) -> tuple[Retargeted, dict[str, float]]:
     """Return a motion on a figure and its measures."""
     begin = time.process_time()
     result = ps.retarget(motion, figure, threads=1)

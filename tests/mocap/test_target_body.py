@@ -90,3 +90,13 @@ def test_a_foot_that_only_pitches_cannot_stay_flat():
     ahead, left = np.ptp(biped(False).shin_ranges["R"], axis=0)
     assert ahead > 0.5
     assert left < 1e-9
+
+
+def test_a_foot_without_shapes_has_the_sole_of_the_other(fixtures):
+    """GR3's file has the shapes of its right foot on the hinge above: that foot used to stand on its ankle."""
+    robot = ps.load(fixtures / "humanoid/humanoid.xml").skeleton
+    whole = TargetBody(body_plan(robot))
+    shapes = [shape for shape in robot.shapes if shape.joint != whole.plan["ankle.R"]]
+    bare = TargetBody(body_plan(robot.replace(shapes=shapes)))
+    assert len(shapes) < len(robot.shapes)
+    np.testing.assert_allclose(bare.soles["R"], whole.soles["R"], atol=1e-3)

@@ -126,6 +126,9 @@ class TargetBody:
         self.below = descendants(plan)
         self.shapes = getattr(plan.skeleton, "shapes", ())
         self.soles = {side: self._sole(side) for side in SIDES}
+        for side, other in (SIDES, SIDES[::-1]):
+            if not self._has_shapes(side) and self._has_shapes(other):
+                self.soles[side] = self._mirrored_sole(other, side)
         for side in SIDES:
             if f"toe.{side}" not in plan and not self._shows_toe(side):
                 toe = plan.rest.convert(self.soles[side][1:].mean(axis=0), from_=plan[f"ankle.{side}"], to="world")
@@ -260,6 +263,19 @@ class TargetBody:
         corners = [(heel, 0.5 * (left + right), height), (toe, outer, ball), (toe, inner, ball)]
         world = np.array([a * ahead + w * across + h * plan.up for a, w, h in corners])
         return plan.rest.convert(world, to=joint)
+
+    def _has_shapes(self, side: str) -> bool:
+        """Return whether the shapes of a foot are on its ankle or below."""
+        return any(shape.joint in self.below[self.plan[f"ankle.{side}"]] for shape in self.shapes)
+
+    def _mirrored_sole(self, side: str, to: str) -> Floats:
+        """Return the sole of one foot as that of the other, which has no shapes of its own (3, 3)."""
+        plan = self.plan
+        sole = plan.rest.convert(self.soles[side], from_=plan[f"ankle.{side}"], to="world") - plan.place(
+            f"ankle.{side}"
+        )
+        mirrored = sole - 2.0 * np.outer(sole @ plan.left, plan.left)
+        return plan.rest.convert(plan.place(f"ankle.{to}") + mirrored, to=plan[f"ankle.{to}"])
 
     def _foot_direction(self, side: str) -> Floats:
         """Return where a foot points at rest (3,): along its toe, made level."""
