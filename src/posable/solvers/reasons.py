@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -44,15 +45,10 @@ STRICTER = 1e4  # stiffness ratio of priority levels that are combined in one en
 # --- Proof that a target is farther away than the chain is long ---
 
 
-def reach_bound(
-    problem: Problem, spring: int, lower: np.ndarray, upper: np.ndarray, member: int
-) -> tuple[np.ndarray, float]:
-    """Return centre (3,) [m] and radius [m] of a ball that contains every reachable position of the spring's point."""
+def reach_bound(problem: Problem, body: int, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return centre (3,) [m] and radius [m] of a ball that contains every reachable position of a body's origin."""
     figure = problem.skeleton.figure
-    body = int(problem.kind[spring, BODY_A])
-    local = problem.packed(member).constants[spring, POINT : POINT + 3]
-    radius = float(np.linalg.norm(local))
-    centre = np.zeros(3)
+    radius, centre = 0.0, np.zeros(3)
     while body >= 0:
         parent = int(figure.body[body, PARENT])
         dofs = range(int(figure.body[body, FIRST]), int(figure.body[body, LAST]))
@@ -66,10 +62,11 @@ def reach_bound(
     return centre, radius
 
 
-def proof_of_distance(problem: Problem, options: SolveOptions, member: int) -> str | None:
+def proof_of_distance(problem: Problem, options: SolveOptions, member: int, bounds: dict[int, Any]) -> str | None:
     """Return a sentence that proves a goal out of reach, or None if there is no such proof.
 
-    Every member of an AnyOf must be out of reach: the one that was chosen proves nothing about the others.
+    Every member of an AnyOf must be out of reach: the one that was chosen proves nothing about the others. The `bounds`
+    keep the `reach_bound` of each body from one member of a batch to the next.
     """
     packed = problem.packed(member)
     on = packed.constants[:, ROBUST] >= 0.0
@@ -79,18 +76,20 @@ def proof_of_distance(problem: Problem, options: SolveOptions, member: int) -> s
         chosen.update(*every)
         if not any(on[k] for part in every for k in part):
             continue  # the whole goal is disabled
-        proofs = [next(filter(None, (too_far(problem, options, member, k) for k in part)), None) for part in every]
+        proofs = [
+            next(filter(None, (too_far(problem, options, member, k, bounds) for k in part)), None) for part in every
+        ]
         if all(proofs):
             return "; ".join(dict.fromkeys(proof for proof in proofs if proof))
     for k in range(len(problem.springs)):
         if k not in chosen and on[k]:
-            proof = too_far(problem, options, member, k)
+            proof = too_far(problem, options, member, k, bounds)
             if proof is not None:
                 return proof
     return None
 
 
-def too_far(problem: Problem, options: SolveOptions, member: int, k: int) -> str | None:
+def too_far(problem: Problem, options: SolveOptions, member: int, k: int, bounds: dict[int, Any]) -> str | None:
     """Return a sentence that proves the target of spring k out of reach, or None if there is no such proof."""
     if problem.kind[k, SPRING_KIND] != POINT_SPRING or not np.isfinite(problem.tolerances[k]):
         return None
@@ -99,8 +98,12 @@ def too_far(problem: Problem, options: SolveOptions, member: int, k: int) -> str
     packed = problem.packed(member)
     if problem.kind[k, BODY_B] >= 0 or not np.array_equal(packed.constants[k, MEASURE : MEASURE + 6], WHOLE):
         return None  # a moving target, or one with a partial weight
-    centre, radius = reach_bound(problem, k, options.lower, options.upper, member)
-    distance = float(np.linalg.norm(packed.targets[k, AT : AT + 3] - centre))
+    body = int(problem.kind[k, BODY_A])
+    if body not in bounds:
+        bounds[body] = reach_bound(problem, body, options.lower, options.upper)
+    centre, radius = bounds[body]
+    radius += math.hypot(*packed.constants[k, POINT : POINT + 3])
+    distance = math.dist(packed.targets[k, AT : AT + 3], centre)
     if not distance > radius * (1.0 + 1e-9) + problem.tolerances[k]:
         return None
     return (

@@ -114,11 +114,16 @@ class Result:
             return Status.OUT_OF_TIME
         return Status.OUT_OF_ITERATIONS if code == EXHAUSTED else Status.STUCK
 
+    @cached_property
+    def _bounds(self) -> dict[int, Any]:
+        """The `reach_bound` of bodies, for the proofs of a batch."""
+        return {}
+
     def _proof(self, k: int) -> str | None:
         """Return a sentence that proves a goal of problem k out of reach, or None."""
         from posable.solvers.reasons import proof_of_distance
 
-        return proof_of_distance(self.problem, self.request, k)
+        return proof_of_distance(self.problem, self.request, k, self._bounds)
 
     @cached_property
     def errors(self) -> dict[str, Any]:
