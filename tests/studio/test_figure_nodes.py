@@ -352,6 +352,12 @@ def test_handles_are_at_the_ends_not_at_every_finger(path, expected):
     assert (firm, {h.body for h in handles} - firm) == expected
 
 
+def test_both_legs_of_a_character_without_feet_have_handles(fixtures):
+    character = ps.load(fixtures / "character.glb").skeleton
+    bodies = [h.body for h in default_handles(character, ps.forward(character, character.rest))]
+    assert bodies == ["neck", "hand_L", "hand_R", "shin_L", "shin_R", "torso"]
+
+
 def test_all_legs_of_a_fox_have_handles(data_dir):
     fox = ps.load(data_dir / "gltf" / "khronos_Fox.glb").skeleton
     bodies = [h.body for h in default_handles(fox, ps.forward(fox, fox.rest))]

@@ -22,6 +22,7 @@ _HUMAN = ("hand.L", "hand.R", "foot.L", "foot.R", "head", "pelvis")
 _ENDS = (r"(hand|wrist)$", r"(foot|ankle)$", r"head$")
 _SMALL = re.compile(r"thumb|index|middle|ring|pinky|finger|toe|jaw|eye|marker", re.IGNORECASE)
 _JAW = re.compile(r"jaw|gripper", re.IGNORECASE)
+_SIDE = re.compile(r"(?<=[._])[LRlr]$")
 _SENSOR = re.compile(r"imu|camera|rgb|optical|depth|sensor|laser|sonar|lidar|frame$", re.IGNORECASE)
 POSTURE = "posture"  # label of the posture goal
 MOST = 10  # default handles of a figure
@@ -301,8 +302,8 @@ def _leaves(skeleton: ps.Skeleton) -> list[str]:
 def _apart(skeleton: ps.Skeleton, bodies: list[str], frames: Any) -> list[str]:
     """Return the ends without sensors and similar parts, and only the first of those close together (fingers).
 
-    Ends that are close together are all kept if each moves more by itself than with the other: the fingers of a hand
-    that is not on an arm.
+    Ends that are close together are all kept if each moves more by itself than with the other, like the fingers of a
+    hand that is not on an arm, and so are a left one and its right counterpart, like the shins of legs without feet.
     """
     plain = [body for body in bodies if not _SENSOR.search(body)] or bodies
     places = {body: frames.position(body) for body in plain}
@@ -310,11 +311,19 @@ def _apart(skeleton: ps.Skeleton, bodies: list[str], frames: Any) -> list[str]:
     movers = {body: _movers(skeleton, body) for body in plain}
     kept: list[str] = []
     for body in plain:
-        near = [other for other in kept if np.linalg.norm(places[body] - places[other]) <= 0.12 * size]
+        near = [
+            other for other in kept
+            if np.linalg.norm(places[body] - places[other]) <= 0.12 * size and not _opposite(body, other)
+        ]  # fmt: skip
         shared = [len(movers[body] & movers[other]) for other in near]
         if all(2 * count < len(movers[body]) for count in shared):
             kept.append(body)
     return kept
+
+
+def _opposite(a: str, b: str) -> bool:
+    """Return whether the names of two bodies differ in their side alone."""
+    return a != b and bool(_SIDE.search(a)) and _SIDE.sub("", a) == _SIDE.sub("", b)
 
 
 def _movers(skeleton: ps.Skeleton, body: str) -> set[int]:
