@@ -75,7 +75,7 @@ mutants: $(READY)  ## mutate ten central kernels; each change must make a test f
 fuzz: $(READY)  ## fuzz files, problems, messages and killed processes for SECONDS=60; fails on unexpected errors
 	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS) $(FUZZ_ARGS)
 
-digest: $(READY)  ## compare results bit by bit with those stored for this Numba version and processor
+digest: $(READY)  ## compare results bit by bit with those stored for this Numba version and processor (minutes if not compiled yet)
 	$(BIN)/python -m benchmarks.digest $(DIGEST_ARGS)
 
 workflows: $(READY)  ## validate workflows, templates and the citation against their schemas, and check for known risks
