@@ -1,7 +1,7 @@
 """The bits of the gate's answers: the same from any number of threads, processes and forks, with a cold or warm cache.
 
     python -m benchmarks.digest            solve in every way, compare with each other and with digests.json
-    python -m benchmarks.digest --cold     also in a process that compiles everything anew (four minutes of processor time)
+    python -m benchmarks.digest --cold     also in a process that compiles everything (4 minutes of processor time)
     python -m benchmarks.digest --store    keep the digests for this release, Numba and processor family
     python -m benchmarks.digest --report   print them; differing from digests.json is no failure
 
