@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 import posable as ps
 from posable.errors import PosableWarning
 from posable.mocap.calibrate import _judged
+from posable.mocap.verdict import _sways as sways
 from posable.mocap.verdict import findings
 
 pytestmark = pytest.mark.filterwarnings("ignore::posable.PosableWarning")
@@ -164,6 +165,60 @@ def test_a_floor_that_is_not_level_is_named(human, fixtures, degrees, end):
     assert f"higher at the {end} end" in verdict
     angle = float(verdict.split("rotate the markers by ")[1].split("°")[0])
     assert abs(angle - abs(degrees)) < 0.3
+
+
+def test_a_floor_that_rises_is_named(human, fixtures):
+    walk = ps.load(fixtures / "walk.c3d").markers
+    there_and_back = np.concatenate([walk.positions, walk.positions[::-1]] * 2)
+    assert tracked(human, replace(walk, positions=there_and_back)).verdict == "plausible"
+    there_and_back[..., "xyz".index(walk.up)] += np.linspace(0.0, 0.08, len(there_and_back))[:, None]
+    verdict = tracked(human, replace(walk, positions=there_and_back)).verdict
+    assert "standing feet rise by 79 mm over 9 s" in verdict
+
+
+@pytest.mark.parametrize("times", [2.0, 4.0])
+def test_a_body_that_falls_faster_than_gravity_doubts_the_frame_rate(human, fixtures, times):
+    walk = ps.load(fixtures / "walk.c3d").markers
+    verdict = tracked(human, replace(walk, fps=times * walk.fps)).verdict
+    assert "the body falls with" in verdict
+    assert "--fps" in verdict
+
+
+@pytest.mark.parametrize("times", [0.25, 1.0, 4.0])
+def test_sways_are_those_of_an_inverted_pendulum(times):
+    """The center of mass moves away from the foot on which the body stands by cosh: time is told by gravity."""
+    fps, height, step = 100.0, 0.9, 0.5
+    t = np.arange(round(step * fps)) / fps
+    sway = np.cosh(np.sqrt(9.81 / height) * (t - 0.5 * step))
+    feet, center = np.zeros((len(t), 2, 3)), np.zeros((len(t), 3))
+    feet[:, 1] = np.stack([np.linspace(-0.5, 0.5, len(t)), np.full(len(t), 0.2), np.full(len(t), 0.02)], axis=-1)
+    center[:, 0], center[:, 1], center[:, 2] = np.sinh(3.3 * (t - 0.5 * step)) / 10.0, 0.05 * sway, height
+    measured, expected = np.array(sways(center, feet, feet, 2)).T
+    factor = times * fps * np.sqrt(measured @ expected / (expected @ expected))
+    assert abs(factor / times - 1.0) < 0.03
+
+
+@pytest.mark.parametrize(("times", "said"), [(0.25, "too slow"), (1.0, ""), (4.0, "too fast")])
+def test_a_frame_rate_that_contradicts_a_walk_is_doubted(human, data_dir, times, said):
+    walk = ps.load(data_dir / "cmu" / "02_01.c3d").markers
+    verdict = tracked(human, replace(walk, fps=times * walk.fps)).verdict
+    assert ("the body sways" in verdict) == bool(said)
+    assert said in verdict
+
+
+def test_joints_with_nothing_but_clusters_beside_them_are_named(human, dance):
+    bones = {"TH": "hip", "SK": "knee", "FT": "ankle", "UA": "shoulder", "FA": "elbow"}
+    on = {f"{side}{label}": f"{bone}.{side}" for label, bone in bones.items() for side in "LR"}
+    on |= {"PELV": "root", "TRUNK": "spine3", "HEAD": "skull"}
+    below = {joint.parent: np.asarray(joint.offset) for joint in human.joints if joint.parent}
+    rng, sites = np.random.default_rng(0), []
+    for label, joint in on.items():
+        middle = 0.5 * below.get(joint, np.zeros(3))
+        sites += [ps.Site(f"{label}{k}", joint, tuple(middle + rng.normal(0.0, 0.04, 3))) for k in range(1, 5)]
+    frames = ps.forward(human.replace(sites=sites), dance.poses)
+    places = np.stack([frames.position(site.name) for site in sites], axis=1)
+    verdict = tracked(human, ps.Markers(tuple(site.name for site in sites), places, 120.0, "y")).verdict
+    assert "only clusters or distant markers at hip.L, hip.R, knee.L" in verdict
 
 
 def test_markers_that_are_hidden_most_of_the_time_are_named(human, markers):

@@ -42,7 +42,8 @@ from posable.problem import Problem
     MIN_GAIN,  # fraction of the energy that a step must gain; otherwise it is the last
     EXTRAPOLATION,  # fraction of the last change that the prediction repeats; 0 starts from the last pose
     HALF_TURN_RATIO,  # ratio to the usual starting energy above which half turns are tried first; 0: never
-    INDEPENDENT,  # 1: frames start from their own rows of poses, pulled to `home`; 0: from the prediction, pulled to it
+    INDEPENDENT,  # 1: frames start from their own rows of poses, pulled to `home`, 2: pulled to these rows;
+    # 0: from the prediction, pulled to it
     MAX_DEVIATION,  # [rad, m] largest deviation of a dof from its prediction; 0: unlimited
 ) = range(6)
 
@@ -196,6 +197,9 @@ def solve_frames(
         if options[INDEPENDENT] == 0.0:
             for i in range(n):
                 home[i] = theta[i] = last[i] + options[EXTRAPOLATION] * (last[i] - before[i])
+        if options[INDEPENDENT] == 2.0:
+            for i in range(n):
+                home[i] = theta[i]
         project(theta, lower, upper)
         deviation_box(theta, lower, upper, low, high, math.inf)
         notes[t, TURNED] = 0.0
@@ -252,6 +256,7 @@ class FrameOptions:
     exact_hessian: bool = False
     half_turn_ratio: float = 0.0
     independent: bool = False
+    keep: bool = False  # independent frames are pulled to where they start
     pull: float = 0.0
     max_deviation: float = 0.0
 
@@ -273,7 +278,7 @@ class FrameOptions:
                 self.min_gain,
                 self.extrapolation,
                 self.half_turn_ratio,
-                self.independent,
+                2.0 if self.keep else self.independent,
                 self.max_deviation,
             ),
             dtype=float,
@@ -316,7 +321,7 @@ class FrameSolver:
         home = problem.skeleton.rest if home is None else home
         before = last if before is None else before
         part = problem.moving
-        if options.independent or np.delete(last - before, part.dofs).any():
+        if options.independent or options.keep or np.delete(last - before, part.dofs).any():
             part = problem.whole  # otherwise, dofs without targets keep the values of the last frame
         n, dofs = len(part.dofs), part.dofs
         own = poses if n == poses.shape[1] else np.empty((t, n))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from scipy.spatial.transform import Rotation
 from posable.mocap.unwrap import continuous
 from posable.model.joint_values import continuous_vectors, joint_transform, rotation_values, turns_freely
 from posable.model.joints import JointMotion
+from posable.model.kinematics import forward
 from posable.model.motion import interpolate
 from posable.model.skeleton import Skeleton
 
@@ -21,8 +22,11 @@ OUTLIER_LEAST = 0.05  # [m]: and at least this far
 LONG = 8  # frames: shorter gaps are not bridged
 CATCH_UP = 12  # frames after a gap in which the solver converges to the marker again
 CHUNK = 1 << 15  # frames
-CARRY = 0.25  # [s]: gaps of the whole body that are shorter are crossed in pose space alone
 MEMORY = 0.15  # [s] time constant with which an unobserved motion loses its velocity and returns to the line
+LASTS = 0.75  # [s]: in longer gaps it loses its velocity sooner, in proportion
+ANCHORED = 3.0  # [s]: in longer gaps limbs follow the body alone
+STEADIER = 1.5  # times that a point must move more steadily in the world than in the body to follow the world
+RESTLESS = 0.02  # [m/s] differences in speed below which both are steady
 MOSTLY = 0.5  # fraction of a marker's gap in which a joint above it must be unobserved for the gap to be filled
 SLOPE = 3  # frames over which speed is measured
 BESIDE = 4  # frames on either side of a short gap that determine how it is crossed
@@ -206,19 +210,17 @@ class UnobservedJoints:
     """
 
     def __init__(self, skeleton: Skeleton, sites: list[str], seen: np.ndarray):
-        self.skeleton, self.total = skeleton, len(seen)
+        self.skeleton, self.sites, self.total = skeleton, sites, len(seen)
         self.joints: dict[str, list[tuple[int, int]]] = {}
         self.holes = np.zeros((0, 3), dtype=int)  # (marker, first frame, end) to be filled, in the order of frames
         if seen.all():
             return
-        parent = {joint.name: joint.parent for joint in skeleton.joints}
         bone = {site.name: site.joint for site in skeleton.sites}
+        self.bones = [bone.get(site, site) for site in sites]
         below: dict[str, list[int]] = {}
-        for k, site in enumerate(sites):
-            above: str | None = bone.get(site, site)
-            while above is not None:
+        for k, joint in enumerate(self.bones):
+            for above in self._above(joint):
                 below.setdefault(above, []).append(k)
-                above = parent[above]
         loose = np.zeros(seen.shape, dtype=bool)
         for joint in skeleton.joints:
             if not joint.motion.dofs or joint.name not in below:
@@ -263,13 +265,11 @@ class UnobservedJoints:
     def cross(self, poses: np.ndarray, fps: float) -> np.ndarray:
         """Interpolate joints while they are not determined, in place; return the frames (T,) that changed.
 
-        A joint takes the shortest way, so that a limb follows a body that is seen. In a long gap of the whole
-        body, it follows the lines of `fill` instead. It leaves with its speed before the gap and arrives with its speed
-        after it. Before its first and after its last marker it rests.
+        A joint takes the shortest way, so that a limb follows a body that is seen. It leaves with its speed before the
+        gap and arrives with its speed after it. Before its first and after its last marker it rests.
         """
         changed = np.zeros(len(poses), dtype=bool)
         self._turned_back(poses, fps)
-        lost = self._lost(len(poses))
         for name, spans in self.joints.items():
             joint, where = self.skeleton.joint(name), self.skeleton.index(name)
             for a, b in spans:
@@ -279,20 +279,57 @@ class UnobservedJoints:
                 changed[a:b] = True
                 if a == 0 or b == len(poses):
                     poses[a:b, where] = poses[b, where] if a == 0 and b < len(poses) else poses[max(a - 1, 0), where]
-                    continue
-                direct = 1.0 - lost[a:b].mean() * (1.0 - min(1.0, CARRY * fps / (b - a + 1)))
-                if turns_freely(joint.motion):
-                    poses[a:b, where] = _cross_ball(joint.motion, poses[:, where], a, b, fps, direct)
+                elif turns_freely(joint.motion):
+                    poses[a:b, where] = _cross_ball(joint.motion, poses[:, where], a, b, fps)
                 else:
-                    poses[a:b, where] = _cross(poses[:, where], a, b, fps, direct)
+                    poses[a:b, where] = _cross(poses[:, where], a, b, fps)
         return changed
 
-    def _lost(self, total: int) -> np.ndarray:
-        """Return (total,) bool: the frames in which the whole body is lost, that is its first joint that moves."""
-        out = np.zeros(total, dtype=bool)
-        root = next((joint.name for joint in self.skeleton.joints if joint.motion.dofs), None)
-        for a, b in self.joints.get(root, ()) if root is not None else ():
-            out[a:b] = True
+    def anchored(self, poses: np.ndarray, fps: float) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield where sites of limbs are in gaps that `cross` has filled, if limbs also follow the world.
+
+        A foot that stands before and after a gap stands in it, too, whatever the body does. A site follows the world
+        as far as it moves more steadily in it than relative to the body, at both ends of the gap.
+
+        Args:
+            poses: (T, n) From `cross`.
+            fps: Frames per second.
+
+        Yields:
+            Frames, degrees of freedom of the limb, places (t, M, 3) [m] of sites that follow the world, and how far
+            each follows it (M,); 1 for sites that are not on the limb.
+        """
+        parent = {joint.name: joint.parent for joint in self.skeleton.joints}
+        for name, spans in self.joints.items():
+            above, below = self._above(parent[name]), [j for j in parent if name in self._above(j)]
+            carried = [k for k, joint in enumerate(self.bones) if joint in below]
+            dofs = np.concatenate([np.arange(self.skeleton.size)[self.skeleton.index(joint)] for joint in below])
+            base = next((joint for joint in above if self.skeleton.joint(joint).motion.dofs), name)
+            for a, b in spans:
+                if a == 0 or b >= len(poses) or not short_gap(fps) < b - a <= ANCHORED * fps:
+                    continue
+                if any(_part(self.joints.get(joint, ()), a, b) > MOSTLY for joint in above):
+                    continue  # the joint above is lost as well, and carries this one
+                first, last = max(0, a - 1 - SLOPE), min(len(poses) - 1, b + SLOPE)
+                frames = forward(self.skeleton, poses[first : last + 1])
+                places = np.stack([frames.position(site) for site in self.sites], axis=1)
+                turn, origin = frames.rotation(base).inv().as_matrix(), frames.position(base)
+                start, end, shares = a - first, b - first, np.ones(len(self.sites))
+                for k in carried:
+                    path = places[:, k]
+                    relative = np.einsum("tij,tj->ti", turn, path - origin)
+                    in_body = _unsteadiness(relative, start, end, fps) ** 4
+                    in_world = (STEADIER * _unsteadiness(path, start, end, fps)) ** 4 + RESTLESS**4
+                    path[start:end] = _cross(path, start, end, fps)
+                    shares[k] = in_body / (in_body + in_world)
+                yield slice(a, b), dofs, places[start:end], shares
+
+    def _above(self, joint: str | None) -> list[str]:
+        """Return a joint and those above it, the nearest first."""
+        out: list[str] = []
+        while joint is not None:
+            out.append(joint)
+            joint = self.skeleton.joint(joint).parent
         return out
 
     def _turned_back(self, poses: np.ndarray, fps: float) -> None:
@@ -314,6 +351,11 @@ class UnobservedJoints:
                 poses[a - 1 :] = continuous(self.skeleton, poses[a - 1 :])
 
 
+def _part(spans: Sequence[tuple[int, int]], a: int, b: int) -> float:
+    """Return the fraction of the frames from a to b that lie in spans."""
+    return sum(max(0, min(b, end) - max(a, start)) for start, end in spans) / (b - a)
+
+
 def _turn_across(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: float) -> tuple[Rotation, np.ndarray]:
     """Return the rotation of a free joint before a gap, and the rotation vector (3,) that leads to that after it.
 
@@ -327,7 +369,7 @@ def _turn_across(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: f
     return rotation[1], min((turn, around), key=lambda way: float(np.linalg.norm(way - spin)))
 
 
-def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: float, direct: float) -> np.ndarray:
+def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: float) -> np.ndarray:
     """Return values (b - a, k) of a ball or free joint across a gap, its rotation relative to that before the gap."""
     before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
     part = values[before : after + 1].copy()
@@ -336,35 +378,45 @@ def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: fl
     turns = slice(part.shape[1] - 3, part.shape[1])
     seen = part.copy()
     seen[:, turns] = continuous_vectors((rotation[first].inv() * rotation).as_rotvec())
-    out = _cross(seen, first + 1, first + 1 + b - a, fps, direct)
+    out = _cross(seen, first + 1, first + 1 + b - a, fps)
     turned = rotation[first] * Rotation.from_rotvec(out[:, turns])
     near = np.linspace(part[first, turns], part[first + 1 + b - a, turns], b - a + 2)[1:-1]
     out[:, turns] = rotation_values(motion, turned, near)
     return out
 
 
-def _cross(values: np.ndarray, a: int, b: int, fps: float, direct: float) -> np.ndarray:
-    """Return rows a to b of values (T, k): the line between the adjacent rows, mixed with what is there, and bent.
+def _cross(values: np.ndarray, a: int, b: int, fps: float) -> np.ndarray:
+    """Return rows a to b of values (T, k): the line between the adjacent rows, bent by their speeds.
 
-    The bend follows from the speeds of the adjacent rows, for a motion that gradually forgets them: a cubic in a short
-    gap, nothing in the middle of a long one.
+    A motion gradually forgets its speed, and the sooner the longer the gap is: the path is a cubic in a short gap, and
+    the line in the middle of a long one.
 
     Args:
-        values: Before and after the gap as measured, in it as the lines of markers have it.
+        values: Known before and after the gap.
         a: The first row of the gap.
         b: The first row after it.
         fps: Frames per second.
-        direct: Weight of the line between the adjacent rows.
     """
     length = b - a + 1
+    times = np.arange(1.0, length)
+    step, first, last = _speeds(values, a, b)
+    left, right = _speed_weights(length, MEMORY * fps * min(1.0, LASTS * fps / length))
+    return values[a - 1] + times[:, None] * step + left[:, None] * first + right[:, None] * last
+
+
+def _speeds(values: np.ndarray, a: int, b: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the mean speed (k,) across a gap, and how much faster values (T, k) are before and after it, per frame."""
     before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
-    step = (values[b] - values[a - 1]) / length
+    step = (values[b] - values[a - 1]) / (b - a + 1)
     first = (values[a - 1] - values[before]) / max(a - 1 - before, 1) - step
     last = (values[after] - values[b]) / max(after - b, 1) - step
-    times = np.arange(1.0, length)
-    left, right = _speed_weights(length, MEMORY * fps)
-    path = direct * (values[a - 1] + times[:, None] * step) + (1.0 - direct) * values[a:b]
-    return path + left[:, None] * first + right[:, None] * last
+    return step, first, last
+
+
+def _unsteadiness(places: np.ndarray, a: int, b: int, fps: float) -> float:
+    """Return how far the speeds [m/s] of a point before and after a gap are from its mean speed across it."""
+    _, first, last = _speeds(places, a, b)
+    return fps * float(np.sqrt(first @ first + last @ last))
 
 
 @lru_cache(maxsize=256)

@@ -151,9 +151,9 @@ SETS: dict[str, dict[str, str]] = {
 CLUSTERS = {
     "HEAD": "on head", "HD": "on head",
     "CHEST": "on chest", "TRUNK": "on chest", "TORSO": "on chest", "THORAX": "on chest", "THX": "on chest",
-    "*TA": "on chest",
-    "PELVIS": "on pelvis", "PEL": "on pelvis", "PV": "on pelvis", "*PV": "on pelvis", "HIP": "on pelvis",
-    "SACRUM": "on pelvis", "SAC": "on pelvis",
+    "TRNK": "on chest", "*TA": "on chest",
+    "PELVIS": "on pelvis", "PELV": "on pelvis", "PEL": "on pelvis", "PV": "on pelvis", "*PV": "on pelvis",
+    "HIP": "on pelvis", "SACRUM": "on pelvis", "SAC": "on pelvis",
     "*SHOULDER": "*on shoulder",
     "*UA": "*on upper arm", "*AR": "*on upper arm", "*ARM": "*on upper arm", "*UARM": "*on upper arm",
     "*UPPERARM": "*on upper arm",
@@ -257,6 +257,12 @@ def place_name(marker: str) -> str:
     """Return the name of the place that a label means, such as "LFWT" for "Subject_LASI"; "" if unknown."""
     found = placement_of(marker)
     return found[2] if found is not None else ""
+
+
+def is_cluster(marker: str) -> bool:
+    """Return whether a label means a marker somewhere on a bone, such as one of a plate, not one at a landmark."""
+    found = placement_of(marker)
+    return found is not None and found[2].removeprefix(found[1]).startswith("on ")
 
 
 def mirrored_name(marker: str) -> str:

@@ -45,6 +45,8 @@ LOST_TIMES = 4.0  # this many times the usual error of the take
 LOST_SURELY = 0.2  # [m] mean error above which a frame has failed in any case
 BRIDGE = 0.02  # [m] by which a bridge may increase the error of a frame
 CONTINUOUS = 1.25  # ratio of squared errors up to which a piece continues from the one before
+ANCHORINGS = 4  # times that limbs are solved to follow the world
+OUT_OF_REACH = 0.05  # [m] mean error of sites above which a limb does not follow the world across a gap
 FEW = 3  # markers that a frame needs
 KEY_TIME, KEYS, KEY_LEAD = 0.14, 128, 8  # [s] between keyframes for a GPU; keyframes in a piece, and before it
 NEAR_POSES = 1.0  # [rad, m] between keyframes whose mean is a start
@@ -60,6 +62,7 @@ FOLLOW = FrameOptions(
     half_turn_ratio=8.0,
     max_deviation=MAX_DEVIATION,
 )
+ANCHOR = FrameOptions(max_iterations=12, min_gain=1e-4, damping=1e-2, keep=True, pull=1e-3)
 SETTLE = FrameOptions(max_iterations=150, min_gain=1e-6, damping=1e-1, independent=True, pull=PULL)
 
 
@@ -233,6 +236,7 @@ def _solve_take(actor, source, limits, start, robust, threads, progress, stop, d
     _follow_the_seen(actor, frame_solver, source, poses)
     changed = source.unobserved.cross(poses, source.markers.fps)
     np.clip(poses, frame_solver.lower, frame_solver.upper, out=poses)
+    _anchor(actor, source, poses, limits)
     for first in range(0, len(poses), CHUNK):
         part = first + np.flatnonzero(changed[first : first + CHUNK])
         if len(part):
@@ -308,6 +312,23 @@ def _follow_the_seen(actor: Skeleton, frame_solver: FrameSolver, source: MarkerS
         share = np.linspace(0.0, 1.0, b - a + 2)[1:-1, None]
         found = found[a - first : b - first] + (1.0 - share) * before + share * after
         poses[a:b] = np.where(loose[a:b], poses[a:b], found)
+
+
+def _anchor(actor: Skeleton, source: MarkerSource, poses: np.ndarray, limits: bool) -> None:
+    """Let limbs follow the world, too, in gaps of poses (T, n) that were filled, in place: a foot that stands stays."""
+    loose, frame_solver = source.unobserved.loose(len(poses)), None
+    for frames, dofs, places, shares in source.unobserved.anchored(poses, source.markers.fps):
+        frame_solver = frame_solver or marker_frame_solver(actor, source.sites, limits=limits)
+        found, errors = poses[frames].copy(), np.zeros(0)
+        for _ in range(ANCHORINGS):  # sites that do not follow the world stay where they come to be
+            at = forward(actor, found)
+            own = np.stack([at.position(site) for site in source.sites], axis=1)
+            targets = own + shares[:, None] * (places - own)
+            errors, _ = frame_solver(ANCHOR, found, targets=targets)
+        if errors.mean() < OUT_OF_REACH:
+            mine = np.zeros_like(loose[frames])
+            mine[:, dofs] = loose[frames, dofs]
+            poses[frames] = np.where(mine, found, poses[frames])
 
 
 def _known_poses(actor: Skeleton, start: Any) -> np.ndarray:

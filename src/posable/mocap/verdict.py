@@ -10,7 +10,7 @@ import numpy as np
 from posable.errors import PosableError
 from posable.formats.conventions import LENGTH_UNITS, turn_up
 from posable.mocap.gaps import MAD, frame_errors, runs
-from posable.mocap.marker_sets import LEG_OF_STATURE, base_name, placement_of
+from posable.mocap.marker_sets import LEG_OF_STATURE, base_name, is_cluster, placement_of
 from posable.model.body_plan import BodyPlan, body_plan
 from posable.model.kinematics import forward, path_of
 from posable.model.motion import Markers, Motion
@@ -26,11 +26,22 @@ FLOOR = (-0.15, 0.35)  # [m]: where the lowest feet of a take may be
 STANDS = 0.01  # [m] expected spread of the heights of a planted foot on a level floor
 TILTS = 0.05  # prior spread of the slope of a floor
 RISES = 0.025  # [m] least rise of a floor under the feet that is reported
+DRIFTS = 0.1  # [m] prior spread of its rise over a take
 CERTAIN = 4.0  # standard deviations that the slope must exceed to be reported
 FEET_RATE = 30.0  # [1/s] rate at which the feet are sampled
 SLOW, RESTS = 0.3, 3  # [m/s], frames at that rate: a foot that is slower for that long stands
 RAISED = 0.15  # [m] height above the other foot at which it does not stand
 PART = 4096  # frames processed at a time
+BLOCKS = 4  # of PART frames from which the frame rate is judged
+GRAVITY = 9.81  # [m/s^2]
+UPPER = 0.25  # of the way from the hips to the shoulders is the center of mass
+FALLS = 0.12  # [s] over which accelerations are measured
+FREE, PLUNGES = 1.7, 0.02  # times gravity with which nobody falls, in that fraction of the frames
+STILL_FOOT, SWINGS = 0.15, 0.3  # of the feet's fast speeds: below, a foot stands; above, it swings
+STEP_FRAMES, STEPS = 5, 3  # least frames on one foot, and least steps, from which sways are measured
+SWAYS, TIMES = 0.6, 2.0  # least correlation with a pendulum's, and how many times too fast or slow is reported
+RATE = "is the frame rate right? (fps=, --fps)"
+FAR = 0.15  # [m] from a joint: markers nearer than this show where it is
 FASTEST = 12.0  # [m/s] of the root
 HIDDEN = 0.5  # fraction of the frames between its first and last in which a marker may be hidden
 SPINNING = 60.0  # [rad/s] of a joint
@@ -48,6 +59,10 @@ CONTRADICTED_FOR = 0.4  # [s] for which it must last
 STILL = "the actor hardly moves, and joint centres may be 2 cm off: calibrate on a take in which every joint moves"
 RECOGNISED = 0.8  # fraction of the markers without labels that must be recognised
 SAMPLES = 400  # frames
+ABOVE = {  # joints of limbs, and beside the bone above, the one whose markers show where they are
+    "hip": "pelvis", "knee": "hip.{}", "ankle": "knee.{}", "shoulder": "chest", "elbow": "shoulder.{}",
+    "wrist": "elbow.{}",
+}  # fmt: skip
 JOINTS_AT_MOST = 5  # named in one reason
 
 
@@ -152,7 +167,9 @@ def _whole(take: Any) -> Iterator[Finding]:
             f"{missed}: they are noisy, or the figure does not fit the actor; joints may be off by centimetres"
         )
     yield Finding(_floor(actor, motion.poses))
-    yield Finding(_tilt(motion, markers.up))
+    yield Finding(_uneven(motion, markers.up))
+    yield Finding(_rate(motion))
+    yield Finding(_unmarked_joints(actor, take.names))
     yield Finding(_hidden(take))
     pinned = [name for name, share in _at_limits(actor, motion.poses) if share > PINNED]
     if pinned:
@@ -182,8 +199,11 @@ def _floor(actor: Skeleton, poses: np.ndarray) -> str:
     return f"the feet are {abs(lowest):.2f} m {'above' if lowest > 0 else 'below'} the floor (height 0)"
 
 
-def _tilt(motion: Motion, file_up: str | None) -> str:
-    """Return a finding on a floor that is not level, or nothing; file_up: up axis of the markers' file."""
+def _uneven(motion: Motion, file_up: str | None) -> str:
+    """Return a finding on a floor that is not level, or that rises or sinks, or nothing.
+
+    file_up: up axis of the markers' file.
+    """
     actor = motion.skeleton
     plan = plan_of(actor)
     if plan is None or actor.up is None:
@@ -201,14 +221,39 @@ def _tilt(motion: Motion, file_up: str | None) -> str:
         return ""
     places = np.array([np.median(paths[a:b, k], axis=0) for k, a, b in stands])
     across = np.delete(np.eye(3), actor.up_axis, axis=0)
+    which = np.array([k for k, _, _ in stands])
     heights, flat = places[:, actor.up_axis], places @ across.T
-    slope, deviation = _slope(np.array([k for k, _, _ in stands]), flat - flat.mean(axis=0), heights)
+    flat = flat - flat.mean(axis=0)
+    turn = turn_up(file_up, actor.up)
+    said = _tilt(which, flat, heights, across @ (np.eye(3) if turn is None else turn))
+    if said:
+        return said
+    times = np.array([0.5 * (a + b) for _, a, b in stands]) / len(paths) - 0.5
+    found, covariance = _trend(which, np.column_stack([flat, times]), heights, np.array([TILTS, TILTS, DRIFTS]))
+    rise = float(found[-1])
+    if abs(rise) < RISES or abs(rise) < CERTAIN * np.sqrt(covariance[-1, -1]):
+        return ""
+    way = "rise" if rise > 0.0 else "sink"
+    seconds = len(motion) / motion.fps
+    return f"standing feet {way} by {1e3 * abs(rise):.0f} mm over {seconds:.0f} s: the volume drifts; recalibrate it"
+
+
+def _tilt(which: np.ndarray, flat: np.ndarray, heights: np.ndarray, axes: np.ndarray) -> str:
+    """Return a finding on a floor that is not level, or nothing.
+
+    Args:
+        which: (S,) Which point of the feet stands.
+        flat: (S, 2) [m] Where it stands.
+        heights: (S,) [m] How high.
+        axes: (2, 3) The directions of `flat` in the axes of the file.
+    """
+    slope, covariance = _trend(which, flat, heights, np.full(2, TILTS))
     steep = float(np.linalg.norm(slope))
     extent = float(np.ptp(flat @ slope)) / max(steep, 1e-12)
+    deviation = float(np.sqrt(slope @ covariance @ slope)) / max(steep, 1e-12)
     if steep * extent < RISES or steep < CERTAIN * deviation:
         return ""
-    turn = turn_up(file_up, actor.up)
-    uphill = slope @ across @ (np.eye(3) if turn is None else turn)
+    uphill = slope @ axes
     axis = int(np.argmax(np.abs(uphill)))
     end = f"{'-+'[int(uphill[axis] > 0.0)]}{'xyz'[axis]}"
     where = f"{1e3 * steep * extent:.0f} mm higher at the {end} end, over {extent:.1f} m"
@@ -216,29 +261,116 @@ def _tilt(motion: Motion, file_up: str | None) -> str:
     return f"feet stand {where}: unless the floor slopes, level the volume or rotate the markers by {angle}"
 
 
-def _slope(points: np.ndarray, flat: np.ndarray, heights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the slope (2,) of a floor, and its standard deviation in that direction.
+def _trend(
+    which: np.ndarray, columns: np.ndarray, heights: np.ndarray, usual: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how heights of standing feet depend on columns: the slopes (C,) and their covariance (C, C).
 
-    Heights are regressed on horizontal positions, with a mean for each point of the feet and a prior for the slope,
-    using Cauchy weights because a foot may also rest on an object.
+    Heights are regressed with a mean for each point of the feet and a prior for the slopes, using Cauchy weights
+    because a foot may also rest on an object.
 
     Args:
-        points: (S,) Which point of the feet stands.
-        flat: (S, 2) [m] Where it stands.
+        which: (S,) Which point of the feet stands.
+        columns: (S, C) Such as where, and when.
         heights: (S,) [m] How high.
+        usual: (C,) Prior standard deviations of the slopes.
     """
-    rows = np.hstack([points[:, None] == np.arange(points.max() + 1), flat])
-    prior = np.diag(np.r_[np.full(rows.shape[1] - 2, 1e-6), np.full(2, (STANDS / TILTS) ** 2)])
-    weights, normal, found, usual = np.ones(len(rows)), prior, np.zeros(rows.shape[1]), STANDS
+    count = columns.shape[1]
+    rows = np.hstack([which[:, None] == np.arange(which.max() + 1), columns])
+    prior = np.diag(np.r_[np.full(rows.shape[1] - count, 1e-6), np.square(STANDS / usual)])
+    weights, normal, found, spread = np.ones(len(rows)), prior, np.zeros(rows.shape[1]), STANDS
     for _ in range(10):
         normal = rows.T @ (weights[:, None] * rows) + prior
         found = np.linalg.solve(normal, rows.T @ (weights * heights))
         off = heights - rows @ found
-        usual = max(STANDS, MAD * float(np.median(np.abs(off))))
-        weights = 1.0 / (1.0 + np.square(off / usual))
-    slope = found[-2:]
-    way = slope / max(float(np.linalg.norm(slope)), 1e-12)
-    return slope, usual * float(np.sqrt(way @ np.linalg.inv(normal)[-2:, -2:] @ way))
+        spread = max(STANDS, MAD * float(np.median(np.abs(off))))
+        weights = 1.0 / (1.0 + np.square(off / spread))
+    return found[-count:], spread**2 * np.linalg.inv(normal)[-count:, -count:]
+
+
+def _rate(motion: Motion) -> str:
+    """Return a finding on a frame rate that contradicts gravity, or nothing.
+
+    Accelerations grow with the square of the rate. A body falls with at most g. On one foot, it sways about it as an
+    inverted pendulum: its center of mass accelerates by g times its distance from the foot over its height.
+    """
+    actor = motion.skeleton
+    plan = plan_of(actor)
+    if plan is None or actor.up is None or "shoulder.L" not in plan:
+        return ""
+    parts = min(BLOCKS, -(-len(motion) // PART))
+    falls, sways, steps = [], [], 0
+    for start in np.linspace(0, max(0, len(motion) - PART), parts).astype(int).tolist():
+        frames = forward(actor, motion.poses[start : start + PART])
+        hips, shoulders, feet = (
+            np.stack([frames.position(plan[f"{role}.{side}"]) for side in "LR"], axis=1)
+            for role in ("hip", "shoulder", "ankle")
+        )
+        center = (1.0 - UPPER) * hips.mean(axis=1) + UPPER * shoulders.mean(axis=1)
+        toes = [frames.position(plan[f"toe.{side}"]) for side in "LR" if f"toe.{side}" in plan]
+        soles = 0.5 * (feet + np.stack(toes, axis=1)) if len(toes) == 2 else feet
+        falls.append(_accelerations(center[:, actor.up_axis], max(5, round(FALLS * motion.fps))) * motion.fps**2)
+        found = _sways(center, feet, soles, actor.up_axis)
+        steps += len(found) // 4
+        sways += found
+    falling = np.concatenate(falls)
+    if steps >= STEPS:
+        measured, expected = np.array(sways).T
+        if np.corrcoef(measured, expected)[0, 1] > SWAYS:
+            factor = motion.fps * float(np.sqrt(measured @ expected / (expected @ expected)))
+            if not 1.0 / TIMES < factor < TIMES:
+                way, times = ("fast", factor) if factor > 1.0 else ("slow", 1.0 / factor)
+                return f"the body sways {times:.1f} times too {way} for its height: {RATE}"
+    if len(falling) and np.quantile(falling, PLUNGES) < -FREE * GRAVITY:
+        return f"the body falls with {-np.quantile(falling, PLUNGES) / GRAVITY:.1f} g: {RATE}"
+    return ""
+
+
+def _bump(count: int) -> np.ndarray:
+    """Return weights (count,) that vanish smoothly at both ends, so that accelerations can be weighted without noise.
+
+    The weighted sum of a path's second differences is that of the path, weighted by the bump's.
+    """
+    x = (np.arange(count) + 0.5) / count
+    return (x * (1.0 - x)) ** 3
+
+
+def _accelerations(path: np.ndarray, count: int) -> np.ndarray:
+    """Return the mean accelerations [m/frame^2] of a path (T,) [m] over all stretches of count + 2 frames."""
+    bump = _bump(count)
+    if len(path) < count + 2:
+        return np.zeros(0)
+    return np.convolve(path, np.convolve(bump, [1.0, -2.0, 1.0]), "valid") / bump.sum()
+
+
+def _sways(center: np.ndarray, feet: np.ndarray, soles: np.ndarray, up: int) -> list[tuple[float, float]]:
+    """Return horizontal accelerations of the center of mass on one foot, as (measured, that of a pendulum / fps^2).
+
+    Args:
+        center: (T, 3) [m]
+        feet: (T, 2, 3) [m] Ankles.
+        soles: (T, 2, 3) [m] Where the feet press on the floor.
+        up: The axis that points up.
+    """
+    speeds = np.linalg.norm(np.gradient(feet, axis=0), axis=-1) if len(feet) > 1 else np.zeros(feet.shape[:2])
+    usual = float(np.quantile(speeds.max(axis=1), 0.95))
+    out: list[tuple[float, float]] = []
+    for k in (0, 1):
+        alone = (speeds[:, k] < STILL_FOOT * usual) & (speeds[:, 1 - k] > SWINGS * usual)
+        alone &= feet[:, 1 - k, up] > feet[:, k, up] - RAISED
+        for a, b in runs(alone):
+            if b - a < STEP_FRAMES:
+                continue
+            foot = soles[a:b, k].mean(axis=0)
+            height = float((center[a:b, up] - foot[up]).mean())
+            bump = _bump(b - a)
+            for weights in (bump, bump * np.linspace(-0.5, 0.5, b - a)):
+                jolt = np.convolve(weights, [1.0, -2.0, 1.0])[1:-1] / np.abs(weights).sum()
+                lever = weights / np.abs(weights).sum() * GRAVITY / max(height, 1e-3)
+                for axis in {0, 1, 2} - {up}:
+                    away = center[a:b, axis] - foot[axis]
+                    out.append((float(jolt @ away), float(lever @ away)))
+    return out
 
 
 def _hidden(take: Any) -> str:
@@ -305,6 +437,30 @@ def _missed(take: Any) -> Finding:
     longest = max(b - a for a, b in frames) / motion.fps
     text = f"markers at {_some(list(found))} are missed by {1e3 * most:.0f} mm for up to {longest:.2f} s"
     return Finding(f"{text}: joints there may be off by as much", frames)
+
+
+def _unmarked_joints(actor: Skeleton, sites: Sequence[str]) -> str:
+    """Return a finding on joints of limbs between marked bones with no marker near them but those of clusters."""
+    plan = plan_of(actor)
+    if plan is None or "calibration" not in actor.info:
+        return ""
+    frames, parent = forward(actor, actor.rest), {joint.name: joint.parent for joint in actor.joints}
+    marked = [site for site in actor.sites if site.name in sites]
+    unknown = []
+    for role, above in ABOVE.items():
+        for side in "LR":
+            if f"{role}.{side}" not in plan or above.format(side) not in plan:
+                continue
+            joint = plan[f"{role}.{side}"]
+            bones = {joint}, {parent[joint], plan[above.format(side)]}
+            beside = [[site.name for site in marked if site.joint in those] for those in bones]
+            near = [site for site in (*beside[0], *beside[1]) if not is_cluster(site)]
+            off = [np.linalg.norm(frames.position(site) - frames.position(joint)) for site in near]
+            if all(beside) and min(off, default=np.inf) > (FAR if role != "hip" else 1.0):
+                unknown.append(joint)
+    if not unknown:
+        return ""
+    return f"only clusters or distant markers at {_some(unknown)}, which may be 3 to 10 cm off: mark the joints, too"
 
 
 def guessed_joints(joints: Mapping[str, Sequence[tuple[int, int]]], blind: np.ndarray, fps: float) -> list[Finding]:
