@@ -1,4 +1,8 @@
-"""Foot contacts: when and where a foot stands on the ground, detected from its height and speed."""
+"""Foot contacts: when and where a foot stands on the ground, detected from its height and speed.
+
+`standing_still` is the criterion for a point of a foot. `find_contacts` applies it on level ground, for smoothing and
+reports; supports.py applies it on any surface.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What feet stand on, and when: the ground, boxes, terrain. Each connected part of a mesh is replaced by its hull.
+"""What feet stand on, and when: the ground, boxes, terrain, for retargeting and its quality measures.
+
+`FootSteps` applies the criterion of foot_contacts.py to feet above these surfaces. Each connected part of a mesh is
+replaced by its hull.
 
 Heights are looked up straight down, so that any surface can be stood on. Penetration is judged against the faces of the
 hulls.

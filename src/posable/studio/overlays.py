@@ -1,4 +1,4 @@
-"""Overlays in the scene: joint ranges, swivel circles, errors of handles, balance and markers."""
+"""Overlays in the scene: joint ranges, colours of limbs at a limit, swivel circles, errors of handles, markers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The studio without a page: the figure on screen as plain data, and every operation on it.
 
+This `Session` is not `posable.Session`, which solves its drags (dragging.py).
 A worker thread solves. Only the newest target counts, so that a slow solver drops frames instead of falling behind.
 Whatever displays the session registers a listener and receives immutable `View` objects.
 """
