@@ -2,9 +2,9 @@
 
 It joins the projected Armijo test (Engell-Nørregård & Erleben 2011, eq. 39) with exact second derivatives (Erleben &
 Andrews 2018): bounds at which the gradient pushes outward are held, the damped Newton step is taken on the rest
-(two-metric projection, Bertsekas 1982), the Gauss-Newton stiffness replaces the exact one where that is indefinite or
-would gain nothing, and at a saddle the figure moves off along a direction of negative curvature. It is one compiled
-loop, restarts included.
+(two-metric projection, Bertsekas 1982), the Gauss-Newton stiffness replaces the exact one where that is indefinite and
+while steps halve the energy without it, and at a saddle the figure moves off along a direction of negative curvature.
+It is one compiled loop, restarts included.
 """
 
 from __future__ import annotations
