@@ -125,3 +125,13 @@ def test_a_calibration_file(tmp_path):
         path.write_text(CALIBRATION.replace(old, new))
         with pytest.raises(ps.errors.FormatError, match=word):
             ps.load_cameras(path)
+
+
+def test_a_calibration_with_an_endless_integer_is_refused(tmp_path):
+    path = tmp_path / "calibration.toml"
+    path.write_text(
+        "[cam_0]\nname = 'left'\nsize = [640, " + "9" * 400 + "]\nmatrix = [[600, 0, 320], [0, 600, 240], [0, 0, 1]]\n"
+        "distortions = [0, 0, 0, 0]\nrotation = [0, 0, 0]\ntranslation = [0, 0, 3]\n"
+    )
+    with pytest.raises(ps.PosableError, match="size: expected"):
+        ps.load_cameras(path)

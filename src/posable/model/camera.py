@@ -257,7 +257,7 @@ class Camera:
 def _numbers(value: Any, shape: tuple[int, ...], what: str) -> Floats:
     try:
         out = np.array(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise PosableError(f"{what}: expected numbers of shape {shape}, got {value!r}") from None
     if out.shape != shape or not np.isfinite(out).all():
         got = f"shape {out.shape}" if out.shape != shape else "a number that is not finite"
