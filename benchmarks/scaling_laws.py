@@ -193,7 +193,7 @@ def goals(page, axis) -> None:
         best = np.inf
         for _ in range(5):
             begin = time.thread_time()
-            outcome = ps.solvers.get("newton")().run(packed.problem, packed.request)
+            outcome = ps.solvers.get("newton")().run(packed.problem, packed.options)
             best = min(best, (time.thread_time() - begin) / max(1, int(np.sum(outcome.iterations))))
         times.append(1e6 * best)
     slope = curve(axis, counts, times, "newton", "tab:red")

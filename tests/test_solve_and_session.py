@@ -403,7 +403,7 @@ def test_the_verdict_of_the_loop_is_that_of_a_fresh_evaluation(panda):
     targets = rng.uniform(-1.2, 1.2, (40, 3))  # some within reach, some not
     result = ps.solve(panda, ps.goals.Position("hand", targets))
     assert result.outcome.good is not None
-    anew = judge_again(result.problem, result.outcome.poses, result.request)
+    anew = judge_again(result.problem, result.outcome.poses, result.options)
     assert np.array_equal(result.ok, anew)
     assert 0 < anew.sum() < 40
 

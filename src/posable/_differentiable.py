@@ -104,9 +104,9 @@ class Layer:
         skeleton = self.with_offsets(offsets)
         goals = self.moved_goals([np.asarray(target, dtype=float) for target in targets])
         result = solve(skeleton, goals, **{"natural": False, **self.options})
-        problem, request = result.problem, result.request
+        problem, options = result.problem, result.options
         poses = np.ascontiguousarray(result.pose.reshape(-1, skeleton.size)).copy()
-        lower, upper = request.lower.copy(), request.upper.copy()
+        lower, upper = options.lower.copy(), options.upper.copy()
 
         def work(piece: slice) -> None:
             constants, rows = piece_of(problem.constants, piece), piece_of(problem.targets, piece)
@@ -115,8 +115,8 @@ class Layer:
                 poses[piece], np.empty(problem.work_size), problem.depth, REFINED,
             )  # fmt: skip
 
-        run_chunks(work, len(poses), CHUNK, request.threads)
-        return ForwardState(problem, request, poses, result.shape, np.atleast_1d(result.ok).ravel())
+        run_chunks(work, len(poses), CHUNK, options.threads)
+        return ForwardState(problem, options, poses, result.shape, np.atleast_1d(result.ok).ravel())
 
     def forward_on_gpu(self, targets: list[Any]) -> DeviceForwardState:
         """Solve for targets that are on a GPU, one array per label; the poses stay there.

@@ -264,7 +264,7 @@ def with_random_starts(
     """
     from posable.solvers.restarts import SearchReport, keep_searching
 
-    raw, options, searches = result.outcome, result.request, {}
+    raw, options, searches = result.outcome, result.options, {}
     missed = [k for k in np.flatnonzero(~result._good).tolist() if result._status(k) is not Status.OUT_OF_REACH]
     for k in missed:
         if options.late:

@@ -227,7 +227,7 @@ def test_errors_of_a_session_agree_with_an_independent_evaluation(name):
         turned = Rotation.from_matrix(found[:3, :3].T @ target[:3, :3]).magnitude()
         away = np.linalg.norm(found[:3, 3] - target[:3, 3])
         np.testing.assert_allclose(list(result.errors.values()), [away, turned], atol=1e-13)
-        assert (abs(result.request.starts) <= np.pi).all()
+        assert (abs(result.options.starts) <= np.pi).all()
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])

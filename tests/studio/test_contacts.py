@@ -8,7 +8,7 @@ from posable.model import shapes
 from posable.studio.appearance import appearance_of, skinned
 from posable.studio.contacts import ContactDetector
 from posable.studio.messages import penetration_sentences
-from posable.studio.overlays import GREEN, RED, VIOLET, contact_rings, levels_of
+from posable.studio.overlays import GREEN, RED, VIOLET, contact_rings, limb_colors
 from posable.studio.session import Session
 
 
@@ -89,7 +89,7 @@ def test_a_hand_in_the_trunk_is_shown_and_reported_and_can_be_switched_off(sessi
     session.step()
     view = session.view()
     assert any((touch.joint, touch.other) == ("wrist.R", "spine2") for touch in view.contacts)
-    assert levels_of(view, 1.5)["wrist.R"] == VIOLET
+    assert limb_colors(view, 1.5)["wrist.R"] == VIOLET
     assert "passes through" in " ".join(penetration_sentences(view.contacts, 0.012))
     session.contacts = False
     assert session.view().contacts == ()

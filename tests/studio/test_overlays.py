@@ -11,7 +11,7 @@ from posable.studio.overlays import (
     POINTS,
     RED,
     bone_of,
-    levels_of,
+    limb_colors,
     misses_of,
     range_lines,
     range_of,
@@ -99,7 +99,7 @@ def test_the_needle_points_along_the_bone_and_rims_are_lines(human):
     points, colors = range_lines(list(ranges.values()))
     assert points.shape == colors.shape
     assert np.isfinite(points).all()
-    assert levels_of(session.view(), SIZE) == {"elbow.L": AMBER, "shoulder.L": AMBER}
+    assert limb_colors(session.view(), SIZE) == {"elbow.L": AMBER, "shoulder.L": AMBER}
     session.close()
 
 
@@ -113,7 +113,7 @@ def test_a_miss_is_reported_with_its_distance_and_blocking_limits_are_red(human)
     away = np.linalg.norm(session.frames.position("hand.R") - target)
     assert miss.text == f"{away * 100:.1f} cm"
     come_to_rest(session)
-    assert RED in levels_of(session.view(), SIZE).values()
+    assert RED in limb_colors(session.view(), SIZE).values()
     session.close()
 
 
@@ -136,7 +136,7 @@ def angle_of(turn):
 
 def test_limits_that_a_figure_meets_at_rest_are_not_coloured():
     """The knees of a robot that stands straight are at a limit: nothing to warn of, until it blocks or is reached."""
-    from posable.studio.overlays import levels_of, ranges_of
+    from posable.studio.overlays import limb_colors, ranges_of
     from posable.studio.session import Session
 
     robot = ps.Skeleton(
@@ -148,8 +148,8 @@ def test_limits_that_a_figure_meets_at_rest_are_not_coloured():
     )  # fmt: skip
     session = Session(robot)
     assert [met.joint for met in session.view().limits] == ["knee"]
-    assert not levels_of(session.view(), 1.0)
+    assert not limb_colors(session.view(), 1.0)
     assert not ranges_of(session.view(), 1.0)
     session.set_dof("knee", 2.0)
-    assert list(levels_of(session.view(), 1.0)) == ["knee"]
+    assert list(limb_colors(session.view(), 1.0)) == ["knee"]
     session.close()

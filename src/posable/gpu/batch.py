@@ -299,13 +299,13 @@ class DeviceProblem(Problem):
         return out
 
 
-def serves(problem: Problem, solver: Solver, request: SolveOptions) -> str | None:
+def serves(problem: Problem, solver: Solver, options: SolveOptions) -> str | None:
     """Return why a call cannot run on a GPU, or None if it can."""
     if not isinstance(solver, Newton):
         return f"the solver {solver.name!r}: only 'newton' runs on a GPU"
     if not problem.plain:
         return "goals of several priorities, choices or energies in Python: they run on the CPU"
-    if request.record or request.deadline is not None:
+    if options.record or options.deadline is not None:
         return "a trace or a time limit: they are kept on the CPU"
     if problem.figure.pair.shape[0]:
         return "NoCollision: it runs on the CPU"
@@ -330,17 +330,17 @@ def target_columns(problem: Problem, goal: int) -> tuple[list[int], list[int]]:
     return [element for element, _ in pairs], [place for _, place in pairs]
 
 
-def lanes_for(on: Gpu, problem: Problem, request: SolveOptions, plan: KernelPlan) -> CompiledProblem:
+def lanes_for(on: Gpu, problem: Problem, options: SolveOptions, plan: KernelPlan) -> CompiledProblem:
     """Return a problem compiled for the GPU; raise SolverError if that is not possible."""
     one = problem.first_alone() if problem.streams_targets else problem
     try:
-        return CompiledProblem(on, one, (request.lower, request.upper), plan)
+        return CompiledProblem(on, one, (options.lower, options.upper), plan)
     except Unsupported as error:
         raise SolverError("device 'cuda'", expected="goals that a GPU supports", got=str(error)) from None
 
 
 def solve_on(
-    problem: Problem, solver: Solver, request: SolveOptions, shape: tuple[int, ...], device: str, precision: str,
+    problem: Problem, solver: Solver, options: SolveOptions, shape: tuple[int, ...], device: str, precision: str,
     start: DeviceArray | None,
 ) -> tuple[Problem, RawResult, tuple[int, ...]] | None:  # fmt: skip
     """Solve on the GPU if device is "cuda" or "auto" selects it: (problem, result, shape); None: use the CPU."""
@@ -353,7 +353,7 @@ def solve_on(
         raise SolverError("targets on the GPU", expected="leading axes that agree", got=f"{leads}") from None
     total = int(np.prod(shape))
     away = bool(arrays) or start is not None
-    reason = serves(problem, solver, request)
+    reason = serves(problem, solver, options)
     if device == "auto" and not away:
         if total < CROSSING:
             return None
@@ -363,22 +363,22 @@ def solve_on(
             return None
     if reason is not None:
         raise SolverError("device 'cuda'", expected="what a GPU supports", got=reason)
-    outcome = solve_on_gpu(problem, request, precision, total, start)
+    outcome = solve_on_gpu(problem, options, precision, total, start)
     return DeviceProblem(problem, shape) if arrays else problem, outcome, shape
 
 
 def solve_on_gpu(
-    problem: Problem, request: SolveOptions, precision: str, total: int, start: DeviceArray | None
+    problem: Problem, options: SolveOptions, precision: str, total: int, start: DeviceArray | None
 ) -> RawResult:
     """Solve a batch of `total` problems on the GPU."""
     try:
         on = gpu()
         on.enter()
-        plan = KernelPlan(moving_of(problem), precision == "single", False, request.restarts == 0)
-        lanes = lanes_for(on, problem, request, plan)
+        plan = KernelPlan(moving_of(problem), precision == "single", False, options.restarts == 0)
+        lanes = lanes_for(on, problem, options, plan)
         if start is not None or any(goal.device_array is not None for goal in problem.goals):
-            return solve_in_place(on, lanes, problem, request, total, start)
-        return solve_in_chunks(on, lanes, problem, request, total)
+            return solve_in_place(on, lanes, problem, options, total, start)
+        return solve_in_chunks(on, lanes, problem, options, total)
     except CudaError as error:
         raise SolverError("device 'cuda'", expected="a working NVIDIA GPU", got=str(error)) from None
 
@@ -393,14 +393,14 @@ class OwnInput(NamedTuple):
 
 
 def solve_each(
-    problem: Problem, request: SolveOptions, total: int, own: OwnInput, *,
+    problem: Problem, options: SolveOptions, total: int, own: OwnInput, *,
     moving: tuple[int, ...] | None = None, precision: str = "single",
 ) -> RawResult:  # fmt: skip
     """Solve `total` problems with limits or numbers of their own on the GPU.
 
     Args:
         problem: The goals; a batch, or one problem whose `moving` elements are in `own.values`.
-        request: The options. Its box is that of the degrees of freedom that no goal moves.
+        options: The options. Its box is that of the degrees of freedom that no goal moves.
         total: How many problems there are.
         own: What differs from problem to problem.
         moving: The elements that `own.values` holds, counted as `moving_elements` does.
@@ -412,17 +412,17 @@ def solve_each(
     Raises:
         SolverError: There is no GPU, or it does not support such goals.
     """
-    reason = serves(problem, Newton(), request)
+    reason = serves(problem, Newton(), options)
     if reason is not None:
         raise SolverError("device 'cuda'", expected="what a GPU supports", got=reason)
     try:
         on = gpu()
         on.enter()
         plan = KernelPlan(
-            moving_of(problem) if moving is None else moving, precision == "single", False, request.restarts == 0,
+            moving_of(problem) if moving is None else moving, precision == "single", False, options.restarts == 0,
             own_limits=own.lower is not None, to_start=own.pull is not None,
         )  # fmt: skip
-        return solve_in_chunks(on, lanes_for(on, problem, request, plan), problem, request, total, own)
+        return solve_in_chunks(on, lanes_for(on, problem, options, plan), problem, options, total, own)
     except CudaError as error:
         raise SolverError("device 'cuda'", expected="a working NVIDIA GPU", got=str(error)) from None
 
@@ -445,7 +445,7 @@ def chunk_size(on: Gpu, problem: Problem, lanes: CompiledProblem, at_a_time: int
 
 
 def solve_in_chunks(
-    on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions, total: int, own: OwnInput | None = None
+    on: Gpu, lanes: CompiledProblem, problem: Problem, options: SolveOptions, total: int, own: OwnInput | None = None
 ) -> RawResult:
     """Solve a batch piece by piece on several streams, so that packing, copies and computation overlap."""
     n, g = problem.skeleton.size, len(problem.springs)
@@ -460,7 +460,7 @@ def solve_in_chunks(
     def one(piece: tuple[int, int]) -> None:
         on.enter()
         if not hasattr(local, "sender"):
-            local.sender = BatchStream(on, lanes, problem, request, own or OwnInput())
+            local.sender = BatchStream(on, lanes, problem, options, own or OwnInput())
             senders.append(local.sender)
         local.sender.solve(out, *piece)
 
@@ -477,8 +477,8 @@ def solve_in_chunks(
 class BatchStream:
     """A stream with its own pinned memory that copies pieces of a batch to the GPU and their solutions back."""
 
-    def __init__(self, on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions, own: OwnInput):
-        self.stream, self.lanes, self.problem, self.request, self.own = Stream(on), lanes, problem, request, own
+    def __init__(self, on: Gpu, lanes: CompiledProblem, problem: Problem, options: SolveOptions, own: OwnInput):
+        self.stream, self.lanes, self.problem, self.options, self.own = Stream(on), lanes, problem, options, own
         self.idle: list[list[Pinned]] = vars(on).setdefault("idle_pinned", [])  # pinning is slow: keep it
         self.pinned = self.idle.pop() if self.idle else [Pinned(on) for _ in range(9)]
         self.columns = []
@@ -513,14 +513,14 @@ class BatchStream:
 
     def solve(self, out: RawResult, first: int, last: int) -> None:
         """Solve one piece and write its solutions into `out`."""
-        problem, request, stream = self.problem, self.request, self.stream
+        problem, options, stream = self.problem, self.options, self.stream
         n, moving = problem.skeleton.size, self.lanes.plan.moving
         targets = self._send_targets(first, last)
-        starts = request.starts if len(request.starts) == 1 else request.starts[first:last]
+        starts = options.starts if len(options.starts) == 1 else options.starts[first:last]
         if len(starts) > 1 and (starts == starts[0]).all():
             starts = starts[:1]
         begin = self._send(1, starts)
-        given, lower, upper = [targets], request.lower, request.upper
+        given, lower, upper = [targets], options.lower, options.upper
         if self.own.lower is not None and self.own.upper is not None:
             lower, upper = self.own.lower[first:last], self.own.upper[first:last]
             dofs = problem.moving.dofs
@@ -531,7 +531,7 @@ class BatchStream:
         numbers = len(moving) + sum(len(g.at) for g in given[1:])
         self.lanes.solve(
             answers, sources(given, list(range(numbers)), stream), sources([begin], list(range(n)), stream),
-            restarts=request.restarts, seed=request.seed, most=request.max_iterations,
+            restarts=options.restarts, seed=options.seed, most=options.max_iterations,
         )  # fmt: skip
         here = [
             buffer.give(pinned.array(buffer.shape, buffer.dtype))
@@ -548,14 +548,14 @@ class BatchStream:
 
 
 def solve_in_place(
-    on: Gpu, lanes: CompiledProblem, problem: Problem, request: SolveOptions, total: int, start: DeviceArray | None
+    on: Gpu, lanes: CompiledProblem, problem: Problem, options: SolveOptions, total: int, start: DeviceArray | None
 ) -> RawResult:
     """Solve a batch whose targets or starts are already on the GPU; the solutions stay there too."""
     stream = Stream(on)
     on.settle()  # work that wrote the arrays has finished
     given, order = device_targets(problem, lanes.plan.moving, stream, total)
     n = problem.skeleton.size
-    begin = strided_input(start, 1, total) if start is not None else sent(request.starts, stream)
+    begin = strided_input(start, 1, total) if start is not None else sent(options.starts, stream)
     answers = DeviceSolutions.empty(stream, total, n, len(problem.springs))
     size = chunk_size(on, problem, lanes, 1, LARGEST)
     for first in range(0, total, size):
@@ -564,7 +564,7 @@ def solve_in_place(
             answers.part(first, last),
             sources([g.later(first) for g in given], order, stream),
             sources([begin.later(first)], list(range(n)), stream),
-            restarts=request.restarts, seed=request.seed, most=request.max_iterations,
+            restarts=options.restarts, seed=options.seed, most=options.max_iterations,
         )  # fmt: skip
     return DeviceResult(answers)
 

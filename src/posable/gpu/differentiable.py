@@ -49,16 +49,16 @@ class DeviceForwardState(NamedTuple):
 
 def polished(result: Any, goals: list[Goal]) -> DeviceForwardState:
     """Refine the poses of a result on the GPU to their minima, in place."""
-    answers, request = result.on_gpu, result.request
+    answers, options = result.on_gpu, result.options
     if answers is None:
         raise SolverError("a layer on the GPU", expected="targets that are on the GPU", got="none")
     on = batch.gpu()
     on.enter()
     problem = Problem(result.problem.skeleton, goals, on_gpu=True)
     plan = KernelPlan(moving_elements(problem), False, False)
-    name = hashlib.sha256(f"layer {batch.identity(problem, plan, (request.lower, request.upper))}".encode())
+    name = hashlib.sha256(f"layer {batch.identity(problem, plan, (options.lower, options.upper))}".encode())
     folder = compiler.cache_folder(compiler.plain(refine))
-    module = on.module(name.hexdigest()[:32], lambda: source_of(problem, plan, request.lower, request.upper), folder)
+    module = on.module(name.hexdigest()[:32], lambda: source_of(problem, plan, options.lower, options.upper), folder)
     stream, total = answers.pose.stream, answers.pose.shape[0]
     given, order = batch.device_targets(problem, plan.moving, stream, total)
     data, count = batch.sources(given, order, stream), ctypes.c_int(total)

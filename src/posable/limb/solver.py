@@ -291,32 +291,32 @@ class LimbSolver(Solver):
         moving = {int(i) for task in tasks for i in task.limb.dofs_above()}
         return bool(moving - set(np.flatnonzero(problem.skeleton.frozen).tolist()))
 
-    def run(self, problem: Problem, request: SolveOptions) -> RawResult:
+    def run(self, problem: Problem, options: SolveOptions) -> RawResult:
         """Solve the base, then every limb.
 
         The closed form of a limb is used where it improves the limb's own goals without losing another one, such as a
         goal on the elbow.
         """
         tasks = tasks_of(problem)
-        count = request.starts.shape[0]
+        count = options.starts.shape[0]
         near = not tasks or self._needs_base(problem, tasks)
         if near:
-            outcome = self._base().run(problem, request)
+            outcome = self._base().run(problem, options)
         else:
             zeros = np.zeros(count)
             codes = np.full(count, CONVERGED, dtype=np.int64)
-            errors = evaluate(problem, request.starts, request)[1]
-            outcome = RawResult(request.starts.copy(), codes, errors, zeros, zeros.copy())
-            if request.record:  # a closed form has no iterations: traces without rows
+            errors = evaluate(problem, options.starts, options)[1]
+            outcome = RawResult(options.starts.copy(), codes, errors, zeros, zeros.copy())
+            if options.record:  # a closed form has no iterations: traces without rows
                 nothing = np.zeros((0, TRACE_WIDTH))
                 outcome.traces = [named_trace(nothing, np.zeros(0)) for _ in range(count)]
         scale = np.maximum(problem.tolerances, 1e-12)
         for task in tasks:
             columns = task.limb.columns
-            limits = bool(np.isfinite((request.lower[columns], request.upper[columns])).any())
+            limits = bool(np.isfinite((options.lower[columns], options.upper[columns])).any())
             wish = near if self.swivel is None else self.swivel
             poses, reached = solve_limb(task, problem, outcome.poses, limits, wish, self.objective)
-            errors = evaluate(problem, poses, request)[1]
+            errors = evaluate(problem, poses, options)[1]
             mine = task.springs
             before, after = outcome.errors / scale, errors / scale
             lost = np.delete(after > np.maximum(before, 1.0) + 1e-9, mine, axis=1).any(axis=1)

@@ -346,11 +346,11 @@ class _PathFollower:
         method = Continuous() if self.solver == "newton" and not restarts else as_solver(self.solver)
         starts, _ = starts_of(one, start)
         lower, upper = box_of(self.skeleton, starts, self.limits)
-        request = SolveOptions(np.clip(starts, lower, upper), lower, upper, self.most, restarts, self.seed)
+        options = SolveOptions(np.clip(starts, lower, upper), lower, upper, self.most, restarts, self.seed)
         if one.plain:
-            return Result(one, method.run(one, request), request, method.name, 0.0)
-        one, outcome, _ = solve_in_runs(one, method, request)
-        return Result(one, outcome, request, method.name, 0.0)
+            return Result(one, method.run(one, options), options, method.name, 0.0)
+        one, outcome, _ = solve_in_runs(one, method, options)
+        return Result(one, outcome, options, method.name, 0.0)
 
     def frame_by_frame(self, problem: Problem, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Follow frames from a pose near the first one; a frame that moves far is solved again in PARTS."""

@@ -140,11 +140,11 @@ class Solver:
         if not good:
             raise SolverError(f"{self.name}: {option}", expected=expected, got=repr(getattr(self, option)))
 
-    def run(self, problem: Problem, request: SolveOptions) -> RawResult:
+    def run(self, problem: Problem, options: SolveOptions) -> RawResult:
         """Solve every problem of the batch."""
         raise NotImplementedError
 
-    def result_name(self, problem: Problem, request: SolveOptions, outcome: RawResult) -> str:
+    def result_name(self, problem: Problem, options: SolveOptions, outcome: RawResult) -> str:
         """Return the name of the method in a result, with what kept it from its goals."""
         return self.name
 
@@ -189,11 +189,11 @@ class CompiledSolver(Solver):
     verdict_column: ClassVar[int | None] = None  # of the state, if the loop judges its poses itself
     stop_column: ClassVar[int | None] = None  # of the params: a step that takes long ends early if it is not zero
 
-    def options(self) -> tuple[float, ...]:
+    def own_params(self) -> tuple[float, ...]:
         """Return the method's own options as the loop reads them."""
         return tuple(float(getattr(self, name)) for name in self.numbers)
 
-    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
+    def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of the loop: the columns of engine/layout.py, then its own."""
         raise NotImplementedError
 
@@ -201,35 +201,35 @@ class CompiledSolver(Solver):
         """Return the size of the loop's scratch memory for one problem."""
         return problem.work_size
 
-    def run(self, problem: Problem, request: SolveOptions) -> RawResult:
+    def run(self, problem: Problem, options: SolveOptions) -> RawResult:
         """Solve every problem: in one call, or in chunks if there are many, a time limit or a trace."""
-        t = request.starts.shape[0]
-        states = self._fresh(request.seed)
+        t = options.starts.shape[0]
+        states = self._fresh(options.seed)
         states = states.copy() if t == 1 else states.repeat(t, axis=0)
         errors = np.empty((t, len(problem.springs)))
         errors.fill(np.nan)  # until the loop writes them
         judged = self.verdict_column
         raw = RawResult(
-            request.starts.copy(), np.zeros(t, dtype=np.int64), errors, states[:, ITERATIONS],
+            options.starts.copy(), np.zeros(t, dtype=np.int64), errors, states[:, ITERATIONS],
             states[:, EVALUATIONS], None, None if judged is None else states[:, judged],
         )  # fmt: skip
-        params = self.params(problem, request)
-        deadline = request.deadline
-        if request.record:
-            self._record(problem, request, raw, states, params)
+        params = self.params(problem, options)
+        deadline = options.deadline
+        if options.record:
+            self._record(problem, options, raw, states, params)
         elif t == 1:
-            self._run_in_slices(problem, request, raw, states, params, None, deadline, ())
+            self._run_in_slices(problem, options, raw, states, params, None, deadline, ())
         elif t <= SMALL and deadline is None and not self._is_long(problem, params):
-            self._enter(problem, request, raw, states, params, None, _EMPTY_TRACE, None)
+            self._enter(problem, options, raw, states, params, None, _EMPTY_TRACE, None)
         else:
-            size = 1 if t <= SMALL else chunk_size(t, request.threads)
+            size = 1 if t <= SMALL else chunk_size(t, options.threads)
 
             stopped: list[bool] = []  # not empty after Control-C
 
             def work(piece: slice) -> None:
-                self._advance(problem, request, raw, states, params, piece, deadline, stopped)
+                self._advance(problem, options, raw, states, params, piece, deadline, stopped)
 
-            run_chunks(work, t, size, 1 if t <= SMALL else request.threads, stopped)
+            run_chunks(work, t, size, 1 if t <= SMALL else options.threads, stopped)
         return raw
 
     @classmethod
@@ -241,7 +241,7 @@ class CompiledSolver(Solver):
         state[0, BEST] = np.inf
         return state
 
-    def _advance(self, problem, request, raw, states, params, piece, deadline, stopped) -> None:
+    def _advance(self, problem, options, raw, states, params, piece, deadline, stopped) -> None:
         """Solve some problems of a batch, each as if alone: the bits are the same for any number of threads.
 
         With a deadline, or where iterations may be many, a problem runs in slices of a few milliseconds.
@@ -249,24 +249,24 @@ class CompiledSolver(Solver):
         if deadline is None:
             long = self._is_long(problem, params)
             now = self._first_slice(problem, params) if long else params
-            self._enter(problem, request, raw, states, now, piece, _EMPTY_TRACE, None)
+            self._enter(problem, options, raw, states, now, piece, _EMPTY_TRACE, None)
             if not long:
                 return
         for k in range(piece.start, piece.stop):
-            if request.late:
+            if options.late:
                 break
             if raw.codes[k] != RUNNING:
                 continue
             if deadline is None:  # restart: the loop's memory of it is gone
-                states[k], raw.poses[k] = self._fresh(request.seed)[0], request.starts[k]
-            self._run_in_slices(problem, request, raw, states, params, slice(k, k + 1), deadline, stopped)
-        self._give_up(problem, request, raw, states, params, piece, None)
+                states[k], raw.poses[k] = self._fresh(options.seed)[0], options.starts[k]
+            self._run_in_slices(problem, options, raw, states, params, slice(k, k + 1), deadline, stopped)
+        self._give_up(problem, options, raw, states, params, piece, None)
 
-    def _run_in_slices(self, problem, request, raw, states, params, one, deadline, stopped) -> None:
+    def _run_in_slices(self, problem, options, raw, states, params, one, deadline, stopped) -> None:
         """Solve one problem, in slices if it may take long; the bits are the same."""
         codes, work = raw.codes if one is None else raw.codes[one], scratch(self.memory(problem))
         if deadline is None and not self._is_long(problem, params):
-            self._enter(problem, request, raw, states, params, one, _EMPTY_TRACE, work)
+            self._enter(problem, options, raw, states, params, one, _EMPTY_TRACE, work)
             return
         now = self._first_slice(problem, params)
         now[CHUNK_ITERATIONS] = max(1.0, now[CHUNK_ITERATIONS] // 32.0)
@@ -274,9 +274,9 @@ class CompiledSolver(Solver):
             while codes[0] == RUNNING and not stopped:
                 begin = solving_time()
                 if deadline is not None and begin >= deadline:
-                    self._give_up(problem, request, raw, states, params, one, work)
+                    self._give_up(problem, options, raw, states, params, one, work)
                     return
-                self._enter(problem, request, raw, states, now, one, _EMPTY_TRACE, work)
+                self._enter(problem, options, raw, states, now, one, _EMPTY_TRACE, work)
                 if codes[0] == RUNNING and solving_time() - begin < SLICE:
                     now[CHUNK_ITERATIONS] *= 2.0
 
@@ -305,32 +305,32 @@ class CompiledSolver(Solver):
         now[CHUNK_ITERATIONS] = max(1.0, FIRST_SLICE // self.memory(problem))
         return now
 
-    def _give_up(self, problem, request, raw, states, params, piece, work) -> None:
+    def _give_up(self, problem, options, raw, states, params, piece, work) -> None:
         """End running problems: without iterations left, the loop restores the best pose of each."""
         codes = raw.codes if piece is None else raw.codes[piece]
         running = codes == RUNNING
         if running.any():
             now = params.copy()
             now[MAX_ITERATIONS] = 0.0
-            self._enter(problem, request, raw, states, now, piece, _EMPTY_TRACE, work)
+            self._enter(problem, options, raw, states, now, piece, _EMPTY_TRACE, work)
             codes[running & (codes == EXHAUSTED)] = OUT_OF_TIME
 
-    def _record(self, problem, request, raw, states, params) -> None:
+    def _record(self, problem, options, raw, states, params) -> None:
         """Advance problem by problem, one iteration at a time, and record a trace of each."""
         begin = solving_time()
-        for k in range(request.starts.shape[0]):
+        for k in range(options.starts.shape[0]):
             piece, now, clock = slice(k, k + 1), params.copy(), []
             now[CHUNK_ITERATIONS] = 1.0
             trace = np.zeros((min(int(params[MAX_ITERATIONS]), TRACE_ROWS), TRACE_WIDTH))
             work = np.empty(self.memory(problem))
-            with self._stopping(problem, now, request.deadline):
+            with self._stopping(problem, now, options.deadline):
                 while raw.codes[k] == RUNNING:
-                    late = request.late
+                    late = options.late
                     if late:
                         now[MAX_ITERATIONS] = 0.0
                     if states[k, ITERATIONS] >= len(trace):
                         trace = np.concatenate((trace, np.zeros_like(trace)))
-                    self._enter(problem, request, raw, states, now, piece, trace, work)
+                    self._enter(problem, options, raw, states, now, piece, trace, work)
                     clock.append(solving_time() - begin)
                     if late and raw.codes[k] == EXHAUSTED:
                         raw.codes[k] = OUT_OF_TIME
@@ -345,12 +345,12 @@ class CompiledSolver(Solver):
         """Return the loop for a problem, compiled only with what the problem needs, or the general one."""
         return type(self).loop
 
-    def _enter(self, problem, request, raw, states, params, piece, trace, work) -> None:
+    def _enter(self, problem, options, raw, states, params, piece, trace, work) -> None:
         if work is None:
             work = scratch(self.memory(problem))
         constants, targets = problem.constants, problem.targets
-        poses, starts, errors, codes = raw.poses, request.starts, raw.errors, raw.codes
-        lower, upper = request.lower, request.upper
+        poses, starts, errors, codes = raw.poses, options.starts, raw.errors, raw.codes
+        lower, upper = options.lower, options.upper
         if piece is not None:
             poses, starts, errors, codes = poses[piece], starts[piece], errors[piece], codes[piece]
             states = states[piece]

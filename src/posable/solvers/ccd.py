@@ -170,7 +170,7 @@ class Ccd(CompiledSolver):
         """Return the scratch memory of the engine and two vectors."""
         return problem.work_size + 2 * problem.skeleton.size
 
-    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
+    def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""
-        options = (float(self.order == "ranked"), self.max_turn, float(self.rest))
-        return common_params(problem, request, self.iterations, options)
+        own = (float(self.order == "ranked"), self.max_turn, float(self.rest))
+        return common_params(problem, options, self.iterations, own)

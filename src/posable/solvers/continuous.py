@@ -90,26 +90,26 @@ class Continuous(Solver):
         if not good:
             raise SolverError("max_step", expected="a positive number, or one for each dof", got=repr(self.max_step))
 
-    def result_name(self, problem: Problem, request: SolveOptions, outcome: RawResult) -> str:
+    def result_name(self, problem: Problem, options: SolveOptions, outcome: RawResult) -> str:
         """Return the name of the method, and the degrees of freedom that max_step limits."""
-        moved = np.abs(outcome.poses[0] - request.starts[0])
+        moved = np.abs(outcome.poses[0] - options.starts[0])
         held = np.flatnonzero(moved >= np.broadcast_to(self.max_step, moved.shape) * (1.0 - 1e-9))
         if not held.size:
             return self.name
         return f"{self.name}, max_step holds back {', '.join(problem.skeleton.dof_names[i] for i in held)}"
 
-    def run(self, problem: Problem, request: SolveOptions) -> RawResult:
+    def run(self, problem: Problem, options: SolveOptions) -> RawResult:
         """Solve every problem of the batch from its own start."""
-        t = request.starts.shape[0]
-        poses = np.empty_like(request.starts)
+        t = options.starts.shape[0]
+        poses = np.empty_like(options.starts)
         errors, iterations = np.empty((t, len(problem.springs))), np.empty(t)
         codes = np.full(t, STATIONARY, dtype=np.int64)
-        most = MOST if request.max_iterations is None else request.max_iterations
+        most = MOST if options.max_iterations is None else options.max_iterations
         for k in range(t):
             one = problem if t == 1 else problem.part(k, k + 1)
             pose, error, count, held = follow_frames(
-                one, request.starts[k], request.lower, request.upper, max_step=self.max_step,
-                max_iterations=request.max_iterations, frames=1,
+                one, options.starts[k], options.lower, options.upper, max_step=self.max_step,
+                max_iterations=options.max_iterations, frames=1,
             )  # fmt: skip
             poses[k], errors[k], iterations[k] = pose[0], error[0], count[0]
             if held.any() or count[0] >= most:

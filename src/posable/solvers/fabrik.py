@@ -294,8 +294,8 @@ class Fabrik(CompiledSolver):
         """Return the scratch memory of the engine and of the wanted positions."""
         return problem.work_size + 4 * len(problem.skeleton.figure.body) + problem.skeleton.size
 
-    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
+    def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""
         guides = guides_of(problem)
-        shared = common_params(problem, request, self.iterations, (float(self.fits), float(len(guides))))
+        shared = common_params(problem, options, self.iterations, (float(self.fits), float(len(guides))))
         return np.concatenate([shared, guides.ravel()])

@@ -147,7 +147,7 @@ class ProjectedGradient(DescentSolver):
         self.require("first_step", self.first_step in FIRST_STEPS, ", ".join(map(repr, FIRST_STEPS)))
         self.require("kicks", self.kicks >= 0, "zero or more")
 
-    def options(self) -> tuple[float, ...]:
+    def own_params(self) -> tuple[float, ...]:
         """Return the start of the line search and the number of perturbations."""
         return (FIRST_STEPS[self.first_step], self.kicks)
 

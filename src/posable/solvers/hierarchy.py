@@ -74,21 +74,21 @@ SETTLED = 1e-10  # fraction of the energy that a round must gain; otherwise it i
 SUFFICIENT = 1e-4  # fraction of a model's decrease that the energy itself must show (Armijo)
 
 
-def solve_in_runs(problem: Problem, method: Solver, request: SolveOptions) -> tuple[Problem, RawResult, dict[str, Any]]:
+def solve_in_runs(problem: Problem, method: Solver, options: SolveOptions) -> tuple[Problem, RawResult, dict[str, Any]]:
     """Solve any problem; return it with its choices made, its result, and the member (t,) that each AnyOf chose."""
-    t = request.starts.shape[0]
+    t = options.starts.shape[0]
     spread = problem.copy()
     spread.spread(t)
     best: tuple[Problem, RawResult] | None = None
     best_rank: list[tuple[bool, float]] = []
     taken = np.zeros((t, len(problem.choices)), dtype=int)
     for combination in problem.combinations():
-        if best is not None and request.late:
+        if best is not None and options.late:
             break
         trial = spread.copy()
         trial.choose(trial.constants, combination)
-        outcome = run_levels(trial, method, request)
-        rank = ranks(trial, outcome, request)
+        outcome = run_levels(trial, method, options)
+        rank = ranks(trial, outcome, options)
         if best is None:
             best, best_rank = (trial, outcome), rank
             taken[:] = combination
@@ -113,16 +113,16 @@ def with_models(problem: Problem) -> Problem:
     return out
 
 
-def ranks(problem: Problem, outcome: RawResult, request: SolveOptions) -> list[tuple[bool, float]]:
+def ranks(problem: Problem, outcome: RawResult, options: SolveOptions) -> list[tuple[bool, float]]:
     """Return the rank of each solution, lower is better: whether it misses, then its energy.
 
     Solutions that reach every goal are equally good, unless a soft goal is minimised as well.
     """
-    good, poses = judge(problem, outcome, request), outcome.poses
+    good, poses = judge(problem, outcome, options), outcome.poses
     if problem.customs:
         energies = np.array([problem.evaluate(pose, member=k)[0] for k, pose in enumerate(poses)])
     else:
-        energies = evaluate(problem, poses, request)[2]
+        energies = evaluate(problem, poses, options)[2]
     if not problem.soft:
         energies[good] = 0.0
     return list(zip((~good).tolist(), energies.tolist(), strict=True))
@@ -139,22 +139,22 @@ def take_solution(problem: Problem, outcome: RawResult, other: Problem, answers:
 # ------------------------------------------------------------------------------------------------------- priorities
 
 
-def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawResult:
+def run_levels(problem: Problem, method: Solver, options: SolveOptions) -> RawResult:
     """Solve level by level, each while higher levels keep what they reached."""
     priorities = sorted({goal.priority for goal in problem.goals})
     if len(priorities) == 1:
-        return run_models(problem, method, request)
+        return run_models(problem, method, options)
     stays = any(isinstance(goal, Posture) and goal.priority < priorities[-1] for goal in problem.goals)
-    if stays and request.starts.shape[0] > 1:  # postures differ, and springs have one home for the batch
-        return one_by_one(problem, request, lambda k: run_levels(
-            problem.part(k, k + 1), method, request._replace(starts=request.starts[k : k + 1])
+    if stays and options.starts.shape[0] > 1:  # postures differ, and springs have one home for the batch
+        return one_by_one(problem, options, lambda k: run_levels(
+            problem.part(k, k + 1), method, options._replace(starts=options.starts[k : k + 1])
         ))  # fmt: skip
     level_of = np.array([problem.goals[owner].priority for owner in problem.owners], dtype=int)
     held = problem.copy()
     tolerances = problem.tolerances.copy()
     outcome: RawResult | None = None
     for priority in priorities:
-        if outcome is not None and request.late:
+        if outcome is not None and options.late:
             outcome.codes[:] = OUT_OF_TIME
             break
         now = held.copy()
@@ -163,30 +163,30 @@ def run_levels(problem: Problem, method: Solver, request: SolveOptions) -> RawRe
         now.customs = [(energy, part) for energy, part in problem.customs if energy.priority == priority]
         set_level_pulls(now, priority)
         if outcome is None:
-            outcome = run_models(now, method, request)
-            mark_stationary(now, outcome, request)
+            outcome = run_models(now, method, options)
+            mark_stationary(now, outcome, options)
         else:
             higher = HigherPriority(problem, priority, level_of, outcome.poses)
-            solve_level(now, higher, method, request, outcome)
+            solve_level(now, higher, method, options, outcome)
         reached = now.copy()
         reached.constants, reached.targets = held.constants.copy(), held.targets.copy()
-        errors = errors_at(now, outcome.poses, request)
+        errors = errors_at(now, outcome.poses, options)
         hold_goals(reached, level_of == priority, outcome.poses, errors, tolerances)
         hold_energies(reached, outcome.poses)
         served = level_of == priority
         held.constants[:, served], held.targets[:, served] = reached.constants[:, served], reached.targets[:, served]
         tolerances[level_of == priority] = np.minimum(tolerances[level_of == priority], GROWTH / 2)
     assert outcome is not None
-    outcome.errors = errors_at(problem, outcome.poses, request)
+    outcome.errors = errors_at(problem, outcome.poses, options)
     return outcome
 
 
-def one_by_one(problem: Problem, request: SolveOptions, solve_one: Callable[[int], RawResult]) -> RawResult:
+def one_by_one(problem: Problem, options: SolveOptions, solve_one: Callable[[int], RawResult]) -> RawResult:
     """Solve the problems of a batch one after another, while there is time."""
     every: list[RawResult] = []
-    for k in range(len(request.starts)):
-        if k and request.late:
-            every.append(unsolved(problem, request, k))
+    for k in range(len(options.starts)):
+        if k and options.late:
+            every.append(unsolved(problem, options, k))
             break
         every.append(solve_one(k))
     return joined(every)
@@ -224,9 +224,9 @@ class HigherPriority:
         out.pull, out.home = joined_pulls(now.pull, now.home, stiffness * self.pull, self.home)
         return out
 
-    def losses(self, now: Problem, poses: np.ndarray, request: SolveOptions) -> np.ndarray:
+    def losses(self, now: Problem, poses: np.ndarray, options: SolveOptions) -> np.ndarray:
         """Return what must not grow (t, k) at poses (t, n): errors [m, rad], energies, posture errors [rad, m]."""
-        errors = errors_at(now, poses, request)[:, self.counted]
+        errors = errors_at(now, poses, options)[:, self.counted]
         away = np.abs(poses - self.home)[:, self.pull > 0.0]
         if not self.energies:
             return np.concatenate([errors, away], axis=1)
@@ -244,7 +244,7 @@ class HigherPriority:
 
 
 def solve_level(
-    problem: Problem, higher: HigherPriority, method: Solver, request: SolveOptions, outcome: RawResult
+    problem: Problem, higher: HigherPriority, method: Solver, options: SolveOptions, outcome: RawResult
 ) -> None:
     """Solve a level from the poses of the higher ones, and write its solutions into outcome.
 
@@ -252,26 +252,26 @@ def solve_level(
     more than GROWTH is rejected: that problem keeps its pose.
     """
     before = outcome.poses.copy()
-    base = higher.losses(problem, before, request)
+    base = higher.losses(problem, before, options)
     reached = np.zeros(len(before), dtype=bool)
-    for attempt in (0, 1) if request.restarts else (0,):
-        starts, restarts = before, request.restarts if attempt else 0
+    for attempt in (0, 1) if options.restarts else (0,):
+        starts, restarts = before, options.restarts if attempt else 0
         found, stiff = outcome, problem
         for stiffness in STIFFNESS:
             stiff = higher.stiffened(problem, stiffness)
-            found = run_models(stiff, method, request._replace(starts=starts, restarts=restarts))
+            found = run_models(stiff, method, options._replace(starts=starts, restarts=restarts))
             starts, restarts = found.poses, 0
-        mark_stationary(stiff, found, request)
-        kept = (higher.losses(problem, found.poses, request) - base <= GROWTH).all(axis=1)
-        done = kept & judge(problem, found, request)
+        mark_stationary(stiff, found, options)
+        kept = (higher.losses(problem, found.poses, options) - base <= GROWTH).all(axis=1)
+        done = kept & judge(problem, found, options)
         for k in np.flatnonzero(kept if attempt == 0 else done & ~reached):
             replace_answer(outcome, found, int(k))
         reached |= done
-        if reached.all() or request.late:
+        if reached.all() or options.late:
             return
 
 
-def mark_stationary(problem: Problem, outcome: RawResult, request: SolveOptions) -> None:
+def mark_stationary(problem: Problem, outcome: RawResult, options: SolveOptions) -> None:
     """Mark poses as stationary that ran out of iterations but cannot be improved.
 
     Stiff springs slow down convergence of the last digits. The criterion is what a Newton step within the limits would
@@ -280,9 +280,9 @@ def mark_stationary(problem: Problem, outcome: RawResult, request: SolveOptions)
     for k in np.flatnonzero(outcome.codes == EXHAUSTED):
         pose = outcome.poses[k]
         energy, gradient, hessian, _ = problem.evaluate(pose, member=int(k))
-        held = (pose <= request.lower + AT_BOUND) & (gradient > 0.0)
-        held |= (pose >= request.upper - AT_BOUND) & (gradient < 0.0)
-        free = np.flatnonzero(~held & (request.lower < request.upper))
+        held = (pose <= options.lower + AT_BOUND) & (gradient > 0.0)
+        held |= (pose >= options.upper - AT_BOUND) & (gradient < 0.0)
+        free = np.flatnonzero(~held & (options.lower < options.upper))
         values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)])
         values = np.maximum(np.abs(values), 1e-14 * np.abs(values).max(initial=1e-300))
         gain = 0.5 * float(np.sum((vectors.T @ gradient[free]) ** 2 / values))
@@ -309,20 +309,20 @@ def joined(every: list[RawResult]) -> RawResult:
 # ------------------------------------------------------------------------------------------------ energies in Python
 
 
-def run_models(problem: Problem, method: Solver, request: SolveOptions) -> RawResult:
+def run_models(problem: Problem, method: Solver, options: SolveOptions) -> RawResult:
     """Run the solver; energies in Python are replaced by quadratic models until both agree."""
     customs = [(energy, part) for energy, part in problem.customs if problem.constants[0, part.start, ROBUST] >= 0.0]
     if not customs:
-        return method.run(problem, request)
-    return one_by_one(problem, request, lambda k: model_one(problem, customs, method, request, k))
+        return method.run(problem, options)
+    return one_by_one(problem, options, lambda k: model_one(problem, customs, method, options, k))
 
 
 def model_one(
-    problem: Problem, customs: list[tuple[VectorEnergy, slice]], method: Solver, request: SolveOptions, k: int
+    problem: Problem, customs: list[tuple[VectorEnergy, slice]], method: Solver, options: SolveOptions, k: int
 ) -> RawResult:
     """Solve problem k by quadratic models, each at the last pose; steps must pass Armijo's test on the energy."""
     energies = [energy for energy, _ in customs]
-    pose = request.starts[k].copy()
+    pose = options.starts[k].copy()
     one = with_models(problem.part(k, k + 1))
     constants, targets = one.constants[0], one.targets[0]
     one.soft = True
@@ -341,7 +341,7 @@ def model_one(
             fill_model(constants[part], targets[part], aim, none, matrix, upper_root(matrix))
         before = one._evaluate(pose, one.packed(), False)[0]
         found = method.run(
-            one, request._replace(starts=pose.reshape(1, -1), restarts=request.restarts if round_ == 0 else 0)
+            one, options._replace(starts=pose.reshape(1, -1), restarts=options.restarts if round_ == 0 else 0)
         )
         iterations += float(found.iterations[0])
         evaluations += float(found.evaluations[0])
@@ -360,7 +360,7 @@ def model_one(
             break
         else:
             damping = max(8.0 * damping, 1e-3 * largest)
-        if request.late:
+        if options.late:
             break
     out = best or found
     assert out is not None  # there is at least one round

@@ -113,7 +113,7 @@ class Transpose(LinearSolver):
         none = not per_dof(self.gains, problem, "transpose: gains").any()
         self.require("gains", none, "none: it has no null space")
 
-    def options(self) -> tuple[float, ...]:
+    def own_params(self) -> tuple[float, ...]:
         """Return the step length, zero or less if a formula gives it, and epsilon."""
         return (STEP_LENGTHS[self.step] if isinstance(self.step, str) else float(self.step), self.epsilon)
 
@@ -162,7 +162,7 @@ class _RankSolver(LinearSolver):
 
     def __post_init__(self):
         super().__post_init__()
-        self.require(self.numbers[0], 0.0 <= self.options()[0] < 1.0, "a number in [0, 1)")
+        self.require(self.numbers[0], 0.0 <= self.own_params()[0] < 1.0, "a number in [0, 1)")
 
 
 @register("pseudoinverse")
@@ -345,9 +345,9 @@ class Dls(LinearSolver):
         self.require("damping", self.damping > 0.0, "a positive number")
         self.require("form", self.form in ("auto", "rows", "columns"), "'auto', 'rows' or 'columns'")
 
-    def params(self, problem, request):
+    def params(self, problem, options):
         """Return the params of the loop, with the smaller form chosen."""
-        out = super().params(problem, request)
+        out = super().params(problem, options)
         out[SECOND_OPTION] = self.form == "columns" or (self.form == "auto" and out[ROWS] > problem.skeleton.size)
         return out
 

@@ -333,28 +333,28 @@ class LinearSolver(CompiledSolver):
         """Return the scratch memory of the engine and of the linear problem."""
         return problem.work_size + linear_size.py_func(row_count(problem), problem.skeleton.size, len(problem.springs))
 
-    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
+    def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""
         gains = per_dof(self.gains, problem, f"{self.name}: gains")
         k_length, k_angle = (
             self.feedback if isinstance(self.feedback, (tuple, list)) else (self.feedback, self.feedback)
         )
-        own = (*self.options(), 0.0, 0.0, 0.0)[:3]
-        options = (
+        damping = (*self.own_params(), 0.0, 0.0, 0.0)[:3]
+        own = (
             row_count(problem), BOUNDS_NAMES[self.bounds], self.max_step, self.clamp, float(k_length), float(k_angle),
-            self.pull_goal, bool(gains.any()), *own,
+            self.pull_goal, bool(gains.any()), *damping,
         )  # fmt: skip
-        shared = common_params(problem, request, self.iterations, options, self.best)
-        toward = self.control_pose(problem, request)
+        shared = common_params(problem, options, self.iterations, own, self.best)
+        toward = self.control_pose(problem, options)
         return np.concatenate([shared, gains, toward, problem.skeleton.gain, problem.roots(True).ravel()])
 
-    def control_pose(self, problem: Problem, request: SolveOptions) -> np.ndarray:
+    def control_pose(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the pose (n,) towards which the control term pulls."""
         rest = np.array(problem.skeleton.rest)
         if not isinstance(self.toward, str):
             return per_dof(self.toward, problem, f"{self.name}: toward")
         if self.toward == "rest":
             return rest
-        limited = np.isfinite(request.lower) & np.isfinite(request.upper)
+        limited = np.isfinite(options.lower) & np.isfinite(options.upper)
         with np.errstate(invalid="ignore"):
-            return np.where(limited, 0.5 * (request.lower + request.upper), rest)
+            return np.where(limited, 0.5 * (options.lower + options.upper), rest)

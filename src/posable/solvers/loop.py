@@ -61,14 +61,14 @@ STATIONARY_GAIN = 1e-12  # predicted gain, relative to the energy, below which a
 
 
 def common_params(
-    problem: Problem, request: SolveOptions, iterations: int, options: tuple[float, ...] = (), keep_best: bool = True
+    problem: Problem, options: SolveOptions, iterations: int, own: tuple[float, ...] = (), keep_best: bool = True
 ) -> np.ndarray:
     """Return the params of a loop: the columns above, then the method's own options."""
-    most = request.max_iterations
+    most = options.max_iterations
     if most is None:
-        most = iterations * (1 + request.restarts)
-    shared = (most + 1.0, most, request.restarts, problem.soft, keep_best)
-    return np.array((*shared, *options), dtype=float)
+        most = iterations * (1 + options.restarts)
+    shared = (most + 1.0, most, options.restarts, problem.soft, keep_best)
+    return np.array((*shared, *own), dtype=float)
 
 
 @kernel
@@ -342,7 +342,7 @@ class DescentSolver(CompiledSolver):
         """Return the scratch memory of the engine and the method's own vectors."""
         return problem.work_size + self.vectors * problem.skeleton.size
 
-    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
+    def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""
-        options = (self.alpha, self.beta, self.max_step, *self.options(), *strength_of(problem))
-        return common_params(problem, request, self.iterations, options)
+        own = (self.alpha, self.beta, self.max_step, *self.own_params(), *strength_of(problem))
+        return common_params(problem, options, self.iterations, own)

@@ -224,31 +224,31 @@ def uses_natural(natural: bool | None, problem: Problem, method: Solver) -> bool
     return type(method) is Newton and not problem.soft and person_plan(problem.skeleton) is not None
 
 
-def minimise_change(problem: Problem, method: Solver, request: SolveOptions, references: np.ndarray) -> RawResult:
+def minimise_change(problem: Problem, method: Solver, options: SolveOptions, references: np.ndarray) -> RawResult:
     """Solve a plain problem with least change below its goals.
 
     Args:
         problem: the goals, all of one priority.
         method: the solver for problems that the loop does not reach.
-        request: starts, limits and the other arguments of `solve`.
+        options: starts, limits and the other arguments of `solve`.
         references: (t or 1, n) [rad, m], the poses to stay near.
 
     Returns:
         The outcome of every problem of the batch.
     """
-    lowest = LowestPriority(problem, request, references)
-    if type(method) is not Newton or request.record or request.deadline is not None:
-        outcome = method.run(problem, request)
+    lowest = LowestPriority(problem, options, references)
+    if type(method) is not Newton or options.record or options.deadline is not None:
+        outcome = method.run(problem, options)
         lowest.refine(outcome)
         return outcome
-    outcome, values = lowest.run(request.starts.copy(), None, FIRST, LEAST)
+    outcome, values = lowest.run(options.starts.copy(), None, FIRST, LEAST)
     if max(outcome.iterations.tolist()) >= HARD:
         try_other_starts(lowest, outcome, values[:, 1])
     if set(outcome.codes.tolist()) != {CONVERGED}:
         missed = np.flatnonzero(outcome.codes != CONVERGED)
         some = problem.rows(missed)
-        answer = method.run(some, request._replace(starts=request.starts[missed]))
-        LowestPriority(some, request, references if len(references) == 1 else references[missed]).refine(answer)
+        answer = method.run(some, options._replace(starts=options.starts[missed]))
+        LowestPriority(some, options, references if len(references) == 1 else references[missed]).refine(answer)
         outcome.good = None
         answer.iterations += outcome.iterations[missed]
         answer.evaluations += outcome.evaluations[missed]
@@ -266,13 +266,13 @@ def try_other_starts(lowest: LowestPriority, outcome: RawResult, costs: np.ndarr
         outcome: What was found.
         costs: (t,), what it costs; in place too.
     """
-    request = lowest.request
-    begins = (request.starts == lowest.references).all(axis=1)
+    options = lowest.options
+    begins = (options.starts == lowest.references).all(axis=1)
     hard = np.flatnonzero((outcome.iterations >= HARD) & (outcome.codes == CONVERGED) & begins)
     if not hard.size:
         return
-    rows, apart = np.repeat(hard, 2), opposite_moves(request.starts.shape[1])
-    poses = np.clip(request.starts[rows] + np.tile(apart, (len(hard), 1)), request.lower, request.upper)
+    rows, apart = np.repeat(hard, 2), opposite_moves(options.starts.shape[1])
+    poses = np.clip(options.starts[rows] + np.tile(apart, (len(hard), 1)), options.lower, options.upper)
     found, values = lowest.run(poses, rows, FIRST, LEAST)
     outcome.iterations[hard] += found.iterations.reshape(-1, 2).sum(axis=1)
     outcome.evaluations[hard] += found.evaluations.reshape(-1, 2).sum(axis=1)
@@ -289,7 +289,7 @@ def opposite_moves(size: int) -> np.ndarray:
     return np.stack([move, -move])
 
 
-def limit_jump(problem: Problem, request: SolveOptions, references: np.ndarray, outcome: RawResult) -> RawResult:
+def limit_jump(problem: Problem, options: SolveOptions, references: np.ndarray, outcome: RawResult) -> RawResult:
     """Return the pose of a drag, held back where it would jump.
 
     The pose of least change jumps where its branch ends, however little a target moves. The goals are
@@ -297,16 +297,16 @@ def limit_jump(problem: Problem, request: SolveOptions, references: np.ndarray, 
 
     Args:
         problem: The goals, all of one priority.
-        request: Its starts are the last answer (1, n).
+        options: Its starts are the last answer (1, n).
         references: (1, n) [rad, m], the pose to stay near.
         outcome: What `minimise_change` found.
     """
-    last = request.starts
+    last = options.starts
     largest = float(np.abs(outcome.poses - last).max(initial=0.0))
     # beyond pi it is another vector of the same rotation
     if largest <= HOP or largest > np.pi or outcome.codes[0] != CONVERGED:
         return outcome
-    lowest = LowestPriority(problem, request, references)
+    lowest = LowestPriority(problem, options, references)
     needed = lowest.restored(last.copy())
     most = HOP + PACE * float(np.abs(needed.poses - last).max())
     if largest <= most or needed.codes[0] != CONVERGED:
@@ -319,14 +319,14 @@ def limit_jump(problem: Problem, request: SolveOptions, references: np.ndarray, 
     return held
 
 
-def minimise_level_change(problem: Problem, outcome: RawResult, request: SolveOptions, references: np.ndarray) -> None:
+def minimise_level_change(problem: Problem, outcome: RawResult, options: SolveOptions, references: np.ndarray) -> None:
     """Minimise the change, in place, for a problem with priorities, choices or energies in Python.
 
     Every goal keeps the error that it has reached, so that no level gets worse.
     """
     from posable.solvers.hierarchy import hold_energies, hold_goals
 
-    if request.late:
+    if options.late:
         return
     held = problem.copy()
     t = len(outcome.poses)
@@ -338,8 +338,8 @@ def minimise_level_change(problem: Problem, outcome: RawResult, request: SolveOp
     answer = RawResult(
         outcome.poses.copy(), outcome.codes, outcome.errors.copy(), outcome.iterations, outcome.evaluations
     )
-    LowestPriority(held, request, references).refine(answer)
-    errors = errors_at(problem, answer.poses, request)
+    LowestPriority(held, options, references).refine(answer)
+    errors = errors_at(problem, answer.poses, options)
     kept = errors <= np.maximum(outcome.errors + GROWTH, TIGHT * problem.tolerances)
     kept = kept[:, ~problem.idle].all(axis=1)
     outcome.poses[kept], outcome.errors[kept] = answer.poses[kept], errors[kept]
@@ -348,8 +348,8 @@ def minimise_level_change(problem: Problem, outcome: RawResult, request: SolveOp
 class LowestPriority:
     """What is minimised below the goals of a problem, ready for the compiled loop."""
 
-    def __init__(self, problem: Problem, request: SolveOptions, references: np.ndarray):
-        self.problem, self.request, self.references = problem, request, references
+    def __init__(self, problem: Problem, options: SolveOptions, references: np.ndarray):
+        self.problem, self.options, self.references = problem, options, references
         self.part, self.comfort, self.prior, self.stiff = lowest_priority_of(problem)
 
     def run(
@@ -360,8 +360,8 @@ class LowestPriority:
         Returns:
             The outcome, and (t, 3): the energy of the goals and of what is below them, and the verdict.
         """
-        problem, request, t = self.problem, self.request, len(poses)
-        key = (first, least, request.max_iterations, self.stiff)
+        problem, options, t = self.problem, self.options, len(poses)
+        key = (first, least, options.max_iterations, self.stiff)
         params = problem.once(key, lambda: self._params(first, least))
         codes, turns = np.zeros((2, t), dtype=np.int64)
         errors, values = np.empty((t, len(problem.springs))), np.empty((t, 3))
@@ -374,7 +374,7 @@ class LowestPriority:
         memory = problem.work_size + scratch_size(self.prior, part.depth)
         arguments = (
             part.figure, part.order, part.kind, constants, targets, part.pull, part.home, problem.tolerances,
-            self.comfort, self.prior, request.lower, request.upper, poses, references, part.dofs, scratch(memory),
+            self.comfort, self.prior, options.lower, options.upper, poses, references, part.dofs, scratch(memory),
             problem.work_size, part.depth, params, errors, codes, turns, values,
         )  # fmt: skip
 
@@ -386,31 +386,31 @@ class LowestPriority:
             )  # fmt: skip
 
         if t > SMALL:
-            run_chunks(solve_rows, t, chunk_size(t, request.threads), request.threads, [])
+            run_chunks(solve_rows, t, chunk_size(t, options.threads), options.threads, [])
         else:
-            varying = (constants, targets, references, request.lower, request.upper)
+            varying = (constants, targets, references, options.lower, options.upper)
             call_directly(loop, arguments, problem._kept, varying)
         iterations = turns.astype(float)
         return RawResult(poses, codes, errors, iterations, iterations + 1.0, None, values[:, 2]), values
 
     def restored(self, poses: np.ndarray) -> RawResult:
         """Reach the goals again from poses (t, n), in place, with the least change: no step towards comfort."""
-        return LowestPriority(self.problem, self.request._replace(max_iterations=0), self.references).run(
+        return LowestPriority(self.problem, self.options._replace(max_iterations=0), self.references).run(
             poses, None, LEAST, LEAST
         )[0]
 
     def _params(self, first: float, least: float) -> np.ndarray:
         """Return the params of the loop (engine/natural.py)."""
-        most = MOST if self.request.max_iterations is None else min(MOST, self.request.max_iterations)
+        most = MOST if self.options.max_iterations is None else min(MOST, self.options.max_iterations)
         return np.array((most, first, least, max(MERIT, least), ENOUGH, EXACT, FALL, self.stiff))
 
     def refine(self, outcome: RawResult) -> None:
         """Minimise the change of a solver's poses, in place; a pose that would lose a goal is kept."""
         for code, least in ((CONVERGED, LEAST), (STATIONARY, LEAST_WHERE_MISSED)):
             rows = np.flatnonzero(outcome.codes == code)
-            size = max(len(rows), 1) if self.request.deadline is None else LARGEST_CHUNK
+            size = max(len(rows), 1) if self.options.deadline is None else LARGEST_CHUNK
             for first in range(0, len(rows), size):
-                if self.request.late:
+                if self.options.late:
                     return
                 self._refine_rows(outcome, rows[first : first + size], code, least)
 

@@ -54,17 +54,17 @@ class Newton(CompiledSolver):
         """Return the part of the figure that the goals move; the rest keeps its start exactly."""
         return problem.moving
 
-    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
+    def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of `newton_loop`."""
-        key = (problem.soft, self.alpha, self.damping, self.exact, request.max_iterations, request.restarts)
-        return problem.once(key, lambda: self._params(problem, request))
+        key = (problem.soft, self.alpha, self.damping, self.exact, options.max_iterations, options.restarts)
+        return problem.once(key, lambda: self._params(problem, options))
 
-    def _params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
-        most = request.max_iterations
+    def _params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
+        most = options.max_iterations
         if most is None:
-            most = self.iterations * (1 + request.restarts)
+            most = self.iterations * (1 + options.restarts)
         params = newton_params(
-            most, restarts=request.restarts, soft=problem.soft, alpha=self.alpha,
+            most, restarts=options.restarts, soft=problem.soft, alpha=self.alpha,
             damping=self.damping, exact=EXACT_NAMES[self.exact],
         )  # fmt: skip
         strength = strength_of(problem)[problem.moving.dofs]

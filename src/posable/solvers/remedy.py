@@ -76,12 +76,12 @@ class Remedies:
     def __init__(self, result: Any, again: Callable[..., Any], deadline: float | None = None):
         self.deadline = deadline
         self.result, self.problem, self.skeleton = result, result.problem, result.problem.skeleton
-        self.request, self._again = result.request, again
+        self.options, self._again = result.options, again
         self.goals = list(self.problem.given_goals)
         errors = result.outcome.errors[0]
         missed = np.flatnonzero(~(errors <= self.problem.tolerances))
         self.missed = sorted({self.problem.owners[k] for k in missed})
-        self.own_start = self.request.starts[0]
+        self.own_start = self.options.starts[0]
         self.method = result.solver if result.solver in SOLVERS.names() else "newton"
 
     def again(self, *arguments: Any, **options: Any) -> Any:
@@ -95,11 +95,11 @@ class Remedies:
 
     def solve(self, skeleton: Skeleton, goals: list[Goal], start: np.ndarray, restarts: Any = None) -> Any:
         """Solve as the result was solved, except for the changes of a remedy."""
-        limits = bool(np.isfinite(self.request.lower).any() or np.isfinite(self.request.upper).any())
+        limits = bool(np.isfinite(self.options.lower).any() or np.isfinite(self.options.upper).any())
         return self.again(
-            skeleton, goals, start=start, solver=self.method, seed=self.request.seed, limits=limits,
-            max_iterations=self.request.max_iterations,
-            restarts=self.request.restarts if restarts is None else restarts,
+            skeleton, goals, start=start, solver=self.method, seed=self.options.seed, limits=limits,
+            max_iterations=self.options.max_iterations,
+            restarts=self.options.restarts if restarts is None else restarts,
         )  # fmt: skip
 
     def verified(self, remedy: dict[str, Any], poses: list[np.ndarray]) -> Remedy | None:
@@ -139,7 +139,7 @@ class Remedies:
 
     def limits(self) -> Remedy | None:
         """Return the limits to widen: smallest in sum, of few joints."""
-        if self.problem.customs or self.problem.choices or not np.isfinite(self.request.lower).any():
+        if self.problem.customs or self.problem.choices or not np.isfinite(self.options.lower).any():
             return None
         try:
             found = sorted(self.least_excesses(), key=lambda pair: pair[0])
@@ -190,9 +190,9 @@ class Remedies:
     def least_excesses(self) -> Iterator[tuple[float, np.ndarray]]:
         """Yield (sum of excess, pose (n,)) of poses that reach the goals beyond their limits."""
         skeleton = self.skeleton
-        rng = np.random.default_rng(self.request.seed)
+        rng = np.random.default_rng(self.options.seed)
         starts = [self.result.pose, self.own_start]
-        starts += [random_pose(self.problem, self.request, self.own_start, rng) for _ in range(STARTS)]
+        starts += [random_pose(self.problem, self.options, self.own_start, rng) for _ in range(STARTS)]
         free = self.again(skeleton, self.goals, start=np.array(starts), limits=False, natural=False)
         poses = [pose for pose, ok in zip(free.pose, np.atleast_1d(free.ok), strict=True) if ok]
         turns = [near_limits(skeleton, pose) for pose in poses]
@@ -251,8 +251,8 @@ class Remedies:
         others = [goal for k, goal in enumerate(self.goals) if k not in movers and not goal.is_posture]
         if not others:
             nearest = self.solve(self.skeleton, self.goals, self.own_start)
-            rng = np.random.default_rng(self.request.seed)
-            starts = np.array([random_pose(self.problem, self.request, self.own_start, rng) for _ in range(STARTS)])
+            rng = np.random.default_rng(self.options.seed)
+            starts = np.array([random_pose(self.problem, self.options, self.own_start, rng) for _ in range(STARTS)])
             many = self.again(self.skeleton, self.goals, start=starts, natural=False)
             poses = [self.result.pose, nearest.pose, *many.pose]
             return min(poses, key=self.problem.energy)

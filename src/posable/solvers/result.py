@@ -63,10 +63,10 @@ class Result:
     _solve: ClassVar[Any] = None  # `posable.solve`, set by its module, which is in a higher layer
 
     def __init__(
-        self, problem: Problem, outcome: RawResult, request: SolveOptions, solver: str, seconds: float,
+        self, problem: Problem, outcome: RawResult, options: SolveOptions, solver: str, seconds: float,
         shape: tuple[int, ...] = (), chosen: dict[str, Any] | None = None,
     ):  # fmt: skip
-        self.problem, self.outcome, self.request = problem, outcome, request
+        self.problem, self.outcome, self.options = problem, outcome, options
         self.solver, self.seconds, self.shape = solver, seconds, shape
         self.chosen: dict[str, Any] = chosen or {}  # the chosen member, by the label of each AnyOf
         self.searches: dict[int, SearchReport] = {}  # with restarts="auto", by the index of the problem
@@ -90,8 +90,8 @@ class Result:
         if self.problem.plain and type(self.outcome) is RawResult and len(self.outcome.poses):
             if self.outcome.good is not None:
                 return self.outcome.good == 1.0
-            return judge_again(self.problem, self.outcome.poses, self.request)
-        return judge(self.problem, self.outcome, self.request)
+            return judge_again(self.problem, self.outcome.poses, self.options)
+        return judge(self.problem, self.outcome, self.options)
 
     @cached_property
     def ok(self) -> bool | NDArray[np.bool_]:
@@ -123,7 +123,7 @@ class Result:
         """Return a sentence that proves a goal of problem k out of reach, or None."""
         from posable.solvers.reasons import proof_of_distance
 
-        return proof_of_distance(self.problem, self.request, k, self._bounds)
+        return proof_of_distance(self.problem, self.options, k, self._bounds)
 
     @cached_property
     def errors(self) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class Result:
             return []
         from posable.solvers.sensitivity import blocking_limits
 
-        return blocking_limits(self.problem, self.outcome.poses[k], self.request.lower, self.request.upper, k)
+        return blocking_limits(self.problem, self.outcome.poses[k], self.options.lower, self.options.upper, k)
 
     @cached_property
     def reasons(self) -> list[Any]:
@@ -182,7 +182,7 @@ class Result:
         from posable.solvers.reasons import reasons_for
 
         blocks = nested_at(self.blocking, self.shape, k)
-        lower, upper = self.request.lower, self.request.upper
+        lower, upper = self.options.lower, self.options.upper
         return reasons_for(self.problem, self.outcome.poses[k], self.outcome.errors[k], lower, upper, blocks, k)
 
     def remedy(self, *, time_limit: float | None = None) -> list[Remedy]:
@@ -237,7 +237,7 @@ class Result:
         from posable.solvers.sensitivity import pose_derivative, single
 
         problem = single(self.problem, k) if self.shape else self.problem
-        return pose_derivative(problem, self.outcome.poses[k], self.request.lower, self.request.upper, name, wrt)
+        return pose_derivative(problem, self.outcome.poses[k], self.options.lower, self.options.upper, name, wrt)
 
     @cached_property
     def message(self) -> Any:
@@ -268,9 +268,9 @@ class Result:
         """Return what other starts found for a pose that is stuck, or how to try some."""
         if k in self.searches:
             return str(self.searches[k])
-        if self.request.restarts:
+        if self.options.restarts:
             return (
-                f'{self.request.restarts} random starts were stuck as well; restarts="auto" tries as many as it takes'
+                f'{self.options.restarts} random starts were stuck as well; restarts="auto" tries as many as it takes'
             )
         return 'one start was tried; restarts=30 tries 30 more, restarts="auto" as many as it takes'
 
@@ -359,10 +359,10 @@ def nested_at(every: Any, shape: tuple[int, ...], k: int) -> Any:
     return every
 
 
-def judge(problem: Problem, outcome: RawResult, request: SolveOptions) -> np.ndarray:
+def judge(problem: Problem, outcome: RawResult, options: SolveOptions) -> np.ndarray:
     """Return (t,) bool: every joint within its limits and every error of the solver within its tolerance."""
     poses, errors = outcome.poses, outcome.errors
-    past = np.maximum(request.lower - poses, poses - request.upper)
+    past = np.maximum(options.lower - poses, poses - options.upper)
     # NaN compares false, so a pose or an error that is not a number is never good
     good = (past <= LIMIT_TOLERANCE).all(axis=1) & (errors <= problem.tolerances).all(axis=1)
     return np.asarray(good)

@@ -26,14 +26,14 @@ class OutOfTime(Exception):
 class Evaluator:
     """One problem of a batch: its energy, gradient and residuals, the best pose so far, and the trace."""
 
-    def __init__(self, problem: Problem, request: SolveOptions, member: int, begin: float):
+    def __init__(self, problem: Problem, options: SolveOptions, member: int, begin: float):
         n, g = problem.skeleton.size, len(problem.springs)
-        self.problem, self.lower, self.upper = problem, request.lower, request.upper
+        self.problem, self.lower, self.upper = problem, options.lower, options.upper
         self.springs = problem.packed(member)
         self.work = np.empty(problem.work_size)
         self.gradient, self.hessian, self.errors = np.empty(n), np.empty((n, n)), np.empty(g)
         self.evaluations, self.iterations = 0, 0
-        self.begin, self.request = begin, request
+        self.begin, self.options = begin, options
         self.pose, self.energy = np.empty(n), np.inf
         self.last, self.last_energy, self.last_gradient = np.empty(n), np.inf, np.empty(n)
         self.good = False  # whether the last iterate meets its goals, and nothing is soft
@@ -88,52 +88,52 @@ class Evaluator:
 
     def check_time(self) -> None:
         """Raise OutOfTime if the time is up."""
-        if self.request.late:
+        if self.options.late:
             raise OutOfTime
 
 
-def drive(solver: Any, problem: Problem, request: SolveOptions) -> RawResult:
+def drive(solver: Any, problem: Problem, options: SolveOptions) -> RawResult:
     """Solve the problems of a batch one after another with solver.solve_one, with restarts if it is stuck."""
-    t, n = request.starts.shape
+    t, n = options.starts.shape
     codes, errors = np.zeros(t, dtype=np.int64), np.empty((t, len(problem.springs)))
     poses, iterations, evaluations = np.empty((t, n)), np.zeros(t), np.zeros(t)
     outcome = RawResult(poses, codes, errors, iterations, evaluations)
     begin = solving_time()
-    most = request.max_iterations
+    most = options.max_iterations
     if most is None:
-        most = solver.iterations * (1 + request.restarts)
+        most = solver.iterations * (1 + options.restarts)
     for k in range(t):
-        if k and request.late:
-            rest = unsolved(problem, request, k)
+        if k and options.late:
+            rest = unsolved(problem, options, k)
             poses[k:], codes[k:], errors[k:] = rest.poses, rest.codes, rest.errors
             outcome.traces += rest.traces
             break
-        evaluator = Evaluator(problem, request, k, begin)
-        evaluator.accept(request.starts[k], first=True)
+        evaluator = Evaluator(problem, options, k, begin)
+        evaluator.accept(options.starts[k], first=True)
         try:
-            code = solve_with_restarts(solver, evaluator, request, most, k)
+            code = solve_with_restarts(solver, evaluator, options, most, k)
         except OutOfTime:
             code = CONVERGED if evaluator.good else OUT_OF_TIME
         poses[k] = evaluator.pose
         evaluator.evaluate(evaluator.pose)
         codes[k], errors[k] = code, evaluator.errors
         iterations[k], evaluations[k] = evaluator.iterations, evaluator.evaluations
-        if request.record:
+        if options.record:
             rows = np.array(evaluator.rows).reshape(-1, TRACE_WIDTH)
             outcome.traces.append(named_trace(rows, np.array(evaluator.clock)))
     return outcome
 
 
-def solve_with_restarts(solver: Any, evaluator: Evaluator, request: SolveOptions, most: int, member: int) -> int:
+def solve_with_restarts(solver: Any, evaluator: Evaluator, options: SolveOptions, most: int, member: int) -> int:
     """Return the status of one problem, solved from its start and from random poses while restarts are left."""
-    start = request.starts[member]
+    start = options.starts[member]
     if evaluator.good:
         return CONVERGED
     code = EXHAUSTED
-    rng = np.random.default_rng((request.seed % 2**64, 0))
-    low = np.where(np.isfinite(request.lower), request.lower, start - np.pi)
-    high = np.where(np.isfinite(request.upper), request.upper, start + np.pi)
-    for attempt in range(request.restarts + 1):
+    rng = np.random.default_rng((options.seed % 2**64, 0))
+    low = np.where(np.isfinite(options.lower), options.lower, start - np.pi)
+    high = np.where(np.isfinite(options.upper), options.upper, start + np.pi)
+    for attempt in range(options.restarts + 1):
         left = most - evaluator.iterations
         if left <= 0 or start.size == 0:
             return code if start.size else CONVERGED
@@ -141,8 +141,8 @@ def solve_with_restarts(solver: Any, evaluator: Evaluator, request: SolveOptions
         code = solver.solve_one(evaluator, start, left)
         if code == CONVERGED:
             return code
-        start = np.clip(rng.uniform(low, np.maximum(low, high)), request.lower, request.upper)
-        if attempt < request.restarts:
+        start = np.clip(rng.uniform(low, np.maximum(low, high)), options.lower, options.upper)
+        if attempt < options.restarts:
             evaluator.accept(start, first=True)
     return code
 
@@ -191,9 +191,9 @@ class Rate(Solver):
         """Raise SolverError if a goal has no residual rows."""
         check_rows(problem, "rate")
 
-    def run(self, problem: Problem, request: SolveOptions) -> RawResult:
+    def run(self, problem: Problem, options: SolveOptions) -> RawResult:
         """Solve the problems one after another."""
-        return drive(self, problem, request)
+        return drive(self, problem, options)
 
     def solve_one(self, evaluator: Evaluator, start: np.ndarray, most: int) -> int:
         """Integrate from one start; the evaluator keeps the best pose and the trace. Returns the status."""
@@ -276,9 +276,9 @@ class Sqp(Solver):
     def __post_init__(self):
         self.require("tolerance", self.tolerance > 0.0, "a positive number")
 
-    def run(self, problem: Problem, request: SolveOptions) -> RawResult:
+    def run(self, problem: Problem, options: SolveOptions) -> RawResult:
         """Solve the problems one after another."""
-        return drive(self, problem, request)
+        return drive(self, problem, options)
 
     def solve_one(self, evaluator: Evaluator, start: np.ndarray, most: int) -> int:
         """Minimise from one start; the evaluator keeps the best pose and the trace. Returns the status."""

@@ -434,12 +434,12 @@ class TrustRegion(CompiledSolver):
         n = problem.skeleton.size
         return problem.work_size + (2 * n + VECTORS) * n
 
-    def params(self, problem: Problem, request: SolveOptions) -> np.ndarray:
+    def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""
         n = problem.skeleton.size
         most = max(n * n, 1) if self.most is None else self.most
-        options = (self.radius, self.tolerance, most, self.bandwidth, float(self.indefinite == "nearest"), 0.0)
-        return common_params(problem, request, self.iterations, options)
+        own = (self.radius, self.tolerance, most, self.bandwidth, float(self.indefinite == "nearest"), 0.0)
+        return common_params(problem, options, self.iterations, own)
 
 
 # --- Levenberg-Marquardt: damped Gauss-Newton, with the damping set by the quality of the quadratic model ---
@@ -544,6 +544,6 @@ class LevenbergMarquardt(DescentSolver):
         self.require("damping", self.damping > 0.0, "a positive number")
         self.require("scale", self.scale in ("levenberg", "marquardt"), "'levenberg' or 'marquardt'")
 
-    def options(self) -> tuple[float, ...]:
+    def own_params(self) -> tuple[float, ...]:
         """Return the first damping and its metric."""
         return (self.damping, float(self.scale == "marquardt"))

@@ -201,7 +201,7 @@ def range_lines(ranges: list[Range]) -> Lines:
     return (np.concatenate(points), np.concatenate(colors)) if points else NONE
 
 
-def levels_of(view: Any, size: float) -> dict[str, tuple[int, int, int]]:
+def limb_colors(view: Any, size: float) -> dict[str, tuple[int, int, int]]:
     """Return the colour of limbs: red at a limit that blocks a goal, violet inside another one, amber at any limit.
 
     In this order, as only some are shown on a skin. Short bones (fingers) are tinted only if they block a goal; during

@@ -11,7 +11,7 @@ from posable.studio.appearance import appearance_of, extent, front_of, has_body,
 from posable.studio.figure_nodes import FigureNodes, LimitHighlight, draw
 from posable.studio.handle_nodes import HandleNodes
 from posable.studio.meshes import disc
-from posable.studio.overlays import Overlays, levels_of, marker_places
+from posable.studio.overlays import Overlays, limb_colors, marker_places
 from posable.studio.session import Session
 from posable.studio.state import View
 from posable.studio.viser_adapter import NodeUpdater, Server
@@ -74,7 +74,7 @@ class Stage:
             self.drawn.show(view.frames)
             self._show_blob(view)
             self.handles.show(view)
-            self.highlight.show(view.frames, levels_of(view, self.size))
+            self.highlight.show(view.frames, limb_colors(view, self.size))
             self.overlays.show(view, balance=self.balance)
             self._show_ghosts(view)
         self._follow(view)
