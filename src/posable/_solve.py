@@ -81,18 +81,13 @@ def solve(
     method = as_solver(solver)
     check_solver(method, problem)
     start = nearest_start(problem, start, limits, seed, deadline) if nearest else start
-    device_start = None
-    if device != "cpu":
-        from posable.goals.base import checked_device_array
-
-        device_start = checked_device_array(start, (skeleton.size,), "start")
+    device_start = None if device == "cpu" else start_on_gpu(start, skeleton)
     least_change = device == "cpu" and uses_natural(natural, problem, method)
     alone = device == "cpu" and not (least_change or record or problem.batch_shape)
     arm = alone and closed_form(problem, method)
     lower, upper, frozen = limits_of(skeleton, bool(limits))
     starts = unchecked_start(start, skeleton) if arm and frozen is None else None
-    groups: list[np.ndarray] = []
-    shape: tuple[int, ...] = ()
+    groups, shape = [], ()
     if starts is None:
         starts, shape = starts_of(problem, None if device_start is not None else start, spread=device == "cpu")
         groups = frozen_groups(skeleton, starts, limits) if device == "cpu" else []
@@ -105,13 +100,9 @@ def solve(
         positive_int(threads, "threads"), deadline,
     )  # fmt: skip
     if device != "cpu" and 0 not in shape:
-        if natural or prior_weight(problem):
-            raise SolverError("natural", expected="device='cpu'", got=repr(device))
-        from posable.gpu.batch import solve_on
-
-        there = solve_on(problem, method, options, shape, device, precision, device_start)
-        if there is not None:
-            return Result(*there[:2], options, method.name, solving_time() - begin, there[2])
+        result = solved_on_gpu(problem, method, options, shape, device, precision, device_start, natural, begin)
+        if result is not None:
+            return result
         options = options._replace(starts=np.broadcast_to(options.starts, (math.prod(shape), skeleton.size)).copy())
     near = options.starts if least_change else None
     if arm:
@@ -120,6 +111,26 @@ def solve(
         answered, raw, chosen = answer_of(problem, method, options, near, groups, limits, shape)
     result = Result(answered, raw, options, method.name, solving_time() - begin, shape, chosen)
     return with_random_starts(result, problem, method, near, limits, begin) if auto and 0 not in shape else result
+
+
+def start_on_gpu(start: Any, skeleton: Skeleton) -> Any:
+    """Return a start in the memory of a GPU; None if it is not there."""
+    from posable.goals.base import checked_device_array
+
+    return checked_device_array(start, (skeleton.size,), "start")
+
+
+def solved_on_gpu(
+    problem: Problem, method: Solver, options: SolveOptions, shape: tuple[int, ...], device: str, precision: str,
+    device_start: Any, natural: bool | None, begin: float,
+) -> Result | None:  # fmt: skip
+    """Return the result of a GPU; None where device="auto" leaves the batch to the CPU."""
+    if natural or prior_weight(problem):
+        raise SolverError("natural", expected="device='cpu'", got=repr(device))
+    from posable.gpu.batch import solve_on
+
+    there = solve_on(problem, method, options, shape, device, precision, device_start)
+    return None if there is None else Result(*there[:2], options, method.name, solving_time() - begin, there[2])
 
 
 def answer_of(

@@ -359,7 +359,7 @@ def solve_on(
             return None
         reason = reason or missing()
         if reason is not None:
-            warnings.warn(f"solved on the CPU: {reason}", PosableWarning, stacklevel=3)
+            warnings.warn(f"solved on the CPU: {reason}", PosableWarning, stacklevel=4)
             return None
     if reason is not None:
         raise SolverError("device 'cuda'", expected="what a GPU supports", got=reason)
