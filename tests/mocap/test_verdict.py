@@ -176,6 +176,14 @@ def test_a_floor_that_rises_is_named(human, fixtures):
     assert "standing feet rise by 79 mm over 9 s" in verdict
 
 
+def test_a_body_that_swings_in_the_air_shows_no_drift(human):
+    names = [name for name in human.site_names if name.isupper()]
+    swings = 0.05 * np.sin(1.1 * np.pi * np.arange(60)[:, None] / 60.0 + np.arange(human.size))
+    frames = ps.forward(human, np.clip(human.rest + swings, human.lower, human.upper))
+    take = ps.track(human, ps.Markers(names, frames.many(names)[0], 60.0, "y"))
+    assert "drift" not in str(take.report)
+
+
 @pytest.mark.parametrize("times", [2.0, 4.0])
 def test_a_body_that_falls_faster_than_gravity_doubts_the_frame_rate(human, fixtures, times):
     walk = ps.load(fixtures / "walk.c3d").markers

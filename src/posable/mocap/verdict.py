@@ -27,6 +27,7 @@ STANDS = 0.01  # [m] expected spread of the heights of a planted foot on a level
 TILTS = 0.05  # prior spread of the slope of a floor
 RISES = 0.025  # [m] least rise of a floor under the feet that is reported
 DRIFTS = 0.1  # [m] prior spread of its rise over a take
+DRIFT_SPEED = 0.03  # [m/s] with which no volume drifts: such feet are in the air
 CERTAIN = 4.0  # standard deviations that the slope must exceed to be reported
 FEET_RATE = 30.0  # [1/s] rate at which the feet are sampled
 SLOW, RESTS = 0.3, 3  # [m/s], frames at that rate: a foot that is slower for that long stands
@@ -230,11 +231,10 @@ def _uneven(motion: Motion, file_up: str | None) -> str:
         return said
     times = np.array([0.5 * (a + b) for _, a, b in stands]) / len(paths) - 0.5
     found, covariance = _trend(which, np.column_stack([flat, times]), heights, np.array([TILTS, TILTS, DRIFTS]))
-    rise = float(found[-1])
-    if abs(rise) < RISES or abs(rise) < CERTAIN * np.sqrt(covariance[-1, -1]):
+    rise, seconds = float(found[-1]), len(motion) / motion.fps
+    if abs(rise) < max(RISES, CERTAIN * np.sqrt(covariance[-1, -1])) or abs(rise) > DRIFT_SPEED * seconds:
         return ""
     way = "rise" if rise > 0.0 else "sink"
-    seconds = len(motion) / motion.fps
     return f"standing feet {way} by {1e3 * abs(rise):.0f} mm over {seconds:.0f} s: the volume drifts; recalibrate it"
 
 
