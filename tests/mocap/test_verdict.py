@@ -206,12 +206,13 @@ def test_sways_are_those_of_an_inverted_pendulum(times):
     assert abs(factor / times - 1.0) < 0.03
 
 
-@pytest.mark.parametrize(("times", "said"), [(0.25, "too slow"), (1.0, ""), (4.0, "too fast")])
-def test_a_frame_rate_that_contradicts_a_walk_is_doubted(human, data_dir, times, said):
+def test_a_frame_rate_that_contradicts_a_walk_is_doubted(human, data_dir):
     walk = ps.load(data_dir / "cmu" / "02_01.c3d").markers
-    verdict = tracked(human, replace(walk, fps=times * walk.fps)).verdict
-    assert ("the body sways" in verdict) == bool(said)
-    assert said in verdict
+    assert "the body sways" not in tracked(human, walk).verdict
+    for times, said in ((0.25, "too slow"), (4.0, "too fast")):
+        verdict = tracked(human, replace(walk, fps=times * walk.fps)).verdict
+        assert "the body sways" in verdict, times
+        assert said in verdict
 
 
 def test_joints_with_nothing_but_clusters_beside_them_are_named(human, dance):
