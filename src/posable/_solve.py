@@ -74,11 +74,9 @@ def solve(
     Raises:
         PosableError: The call is wrong. A goal that cannot be reached is a result.
     """
-    begin = solving_time()
-    deadline = deadline_after(time_limit)
+    begin, deadline = solving_time(), deadline_after(time_limit)
     check_device(device, precision, restarts)
-    problem = Problem(skeleton, goals, on_gpu=device != "cpu")
-    method = as_solver(solver)
+    problem, method = Problem(skeleton, goals, on_gpu=device != "cpu"), as_solver(solver)
     check_solver(method, problem)
     start = nearest_start(problem, start, limits, seed, deadline) if nearest else start
     device_start = None if device == "cpu" else start_on_gpu(start, skeleton)
