@@ -1,5 +1,7 @@
 """The default solver: it reaches, holds limits, leaves saddles, is deterministic, and says the truth."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 import posable as ps
+from posable.problem import Problem
 from posable.solvers.newton import Newton
 
 g = ps.goals
@@ -83,6 +86,14 @@ def test_same_bits_alone_in_a_batch_and_on_threads():
     for k in (0, 17, 39):
         alone = ps.solve(panda, g.Pose("hand", targets[k]), restarts=5, seed=3)
         assert np.array_equal(alone.pose, one.pose[k])
+
+
+def test_the_targets_of_a_batch_are_packed_once(monkeypatch):
+    packed, pack = [], Problem._packed_targets
+    monkeypatch.setattr(Problem, "_packed_targets", lambda problem: packed.append(time.sleep(0.05)) or pack(problem))
+    panda = ps.figures.panda()
+    ps.solve(panda, g.Position("hand", np.full((400, 3), 0.4)), threads=4)
+    assert len(packed) == 1
 
 
 def test_every_step_of_a_trace_is_a_projected_armijo_step():

@@ -223,7 +223,7 @@ class CompiledSolver(Solver):
             self._enter(problem, options, raw, states, params, None, _EMPTY_TRACE, None)
         else:
             size = 1 if t <= SMALL else chunk_size(t, options.threads)
-
+            _ = problem.targets  # packed once, before several threads ask for them
             stopped: list[bool] = []  # not empty after Control-C
 
             def work(piece: slice) -> None:
