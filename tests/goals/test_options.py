@@ -242,6 +242,11 @@ class TestSolving:
         u = goals[1].target - frames.position("head")
         assert np.linalg.norm(np.cross(frames.rotation_matrix("head")[:, 2], u / np.linalg.norm(u))) < 1e-3
 
+    def test_axes_with_a_full_weight_are_springs(self):
+        for goal in (g.Aim("head", "z", (0.3, 1.5, 2.0), weight=spd(3)), g.Direction("head", "z", "x", weight=spd(3))):
+            assert ps.Problem(FIGURE, goal).plain
+            assert len(ps.Problem(FIGURE, goal).springs) == 1
+
     def test_a_mixed_matrix_in_a_batch(self):
         poses = POSE + 0.2 * np.random.default_rng(0).uniform(-1.0, 1.0, (2, 2, FIGURE.size))
         frames = ps.forward(FIGURE, poses)

@@ -49,12 +49,6 @@ class _AxisGoal(Goal):
         self.weight = weight_matrix(weight, f"{what}: weight")
         self.set_target(target)
 
-    def python_energy(self, skeleton: Skeleton) -> Any:
-        """Return the energy of an anisotropic weight."""
-        from posable.goals.energy import anisotropic_energy
-
-        return anisotropic_energy(self, skeleton, self.weight)
-
 
 class Aim(_AxisGoal):
     """Aim a line of a body at a point: energy w/2 |axis - u|^2, u the unit vector from the body's point to the target.
