@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -14,13 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posable.engine import jit as compiler
-from posable.engine.assemble import pick_columns
+from posable.engine.assemble import pick_columns, target_place
 from posable.engine.bounds import EXHAUSTED
-from posable.engine.layout import AT, CONSTANTS, FRAME, OFF, ROBUST, TARGETS
+from posable.engine.layout import AT, CONSTANTS, OFF, ROBUST, TARGETS
 from posable.errors import PosableWarning, SolverError
 from posable.goals.base import DeviceArray
-from posable.goals.orientation import Orientation, Pose
-from posable.goals.point import Position
 from posable.gpu.codegen import BLOCK, KernelPlan, elements, moving_elements, source_of
 from posable.gpu.device import Buffer, CudaError, Gpu, Module, Pinned, Stream, gpu, missing
 from posable.gpu.newton import lane_turn
@@ -222,19 +221,6 @@ STREAMS = 4  # concurrent pieces: one is packed, one copied, one computed, one u
 SHARE = 0.8  # fraction of the free memory that a batch may use
 CROSSING = 1000  # problems from which "auto" uses the GPU: it overtakes 16 cores at about 100 (docs/scaling.md)
 
-# Of each goal that takes a target on the GPU: its axes, and for each spring (column of its target, the goal's element)
-ELEMENTS: dict[type, tuple[int, tuple[tuple[tuple[int, int], ...], ...]]] = {
-    Position: (1, (tuple((AT + k, k) for k in range(3)),)),
-    Orientation: (2, (tuple((FRAME + k, k) for k in range(9)),)),
-    Pose: (
-        2,
-        (
-            tuple((AT + k, 4 * k + 3) for k in range(3)),
-            tuple((FRAME + 3 * i + j, 4 * i + j) for i in range(3) for j in range(3)),
-        ),
-    ),
-}
-
 
 class DeviceCheckedResult(RawResult):
     """The result of a batch whose errors were evaluated on the GPU, in double precision."""
@@ -292,8 +278,7 @@ class DeviceProblem(Problem):
         out = np.repeat(self._template_targets, total // len(self._template_targets), axis=0)
         for k, goal in enumerate(self.goals):
             if goal.device_array is not None:
-                axes = ELEMENTS[type(goal)][0]
-                values = fetched(goal.device_array).reshape(-1, int(np.prod(goal.device_array.shape[-axes:])))
+                values = fetched(goal.device_array).reshape(-1, math.prod(goal.target_shape))
                 picked, places = target_columns(self, k)
                 out.reshape(total, -1)[:, places] = values[:, picked]
         return out
@@ -325,9 +310,14 @@ def moving_of(problem: Problem) -> tuple[int, ...]:
 
 def target_columns(problem: Problem, goal: int) -> tuple[list[int], list[int]]:
     """Return the elements of a goal's target, and where they go in the targets (g, TARGETS), counted by rows."""
-    row, (_, springs) = problem.first_rows[goal], ELEMENTS[type(problem.goals[goal])]
-    pairs = [(element, (row + k) * TARGETS + column) for k, each in enumerate(springs) for column, element in each]
-    return [element for element, _ in pairs], [place for _, place in pairs]
+    size, row = math.prod(problem.goals[goal].target_shape), problem.first_rows[goal]
+    picked, places = [], []
+    for k in range(size):
+        spring, column = compiler.plain(target_place)(size, k)
+        if spring >= 0:
+            picked.append(k)
+            places.append((row + spring) * TARGETS + column)
+    return picked, places
 
 
 def lanes_for(on: Gpu, problem: Problem, options: SolveOptions, plan: KernelPlan) -> CompiledProblem:
@@ -345,7 +335,7 @@ def solve_on(
 ) -> tuple[Problem, RawResult, tuple[int, ...]] | None:  # fmt: skip
     """Solve on the GPU if device is "cuda" or "auto" selects it: (problem, result, shape); None: use the CPU."""
     arrays = [goal.device_array for goal in problem.goals if goal.device_array is not None]
-    leads = [r.shape[: len(r.shape) - ELEMENTS[type(g)][0]] for g in problem.goals if (r := g.device_array) is not None]
+    leads = [r.shape[: len(r.shape) - len(g.target_shape)] for g in problem.goals if (r := g.device_array) is not None]
     leads += [start.shape[:-1]] if start is not None else []
     try:
         shape = np.broadcast_shapes(shape, *leads)
@@ -610,7 +600,7 @@ def device_targets(
     for k, goal in enumerate(problem.goals):
         if goal.device_array is None:
             continue
-        given.append(strided_input(goal.device_array, ELEMENTS[type(goal)][0], total))
+        given.append(strided_input(goal.device_array, len(goal.target_shape), total))
         for element, place in zip(*target_columns(problem, k), strict=True):
             order[moving.index(place)] = base + element
         base += len(given[-1].at)
