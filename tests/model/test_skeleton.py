@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.spatial.transform import Rotation
 
 import posable as ps
-from posable.errors import PosableError, SkeletonError
+from posable.errors import PosableError, SkeletonError, UnknownName
 from posable.model.shapes import box, sphere
 
 
@@ -40,6 +40,17 @@ def test_parents_come_first_and_names_follow(arm):
     assert arm.joint("elbow").name == "elbow"
     assert arm.dof("shoulder.y") == 7
     assert repr(arm) == "<Skeleton 'arm': 4 joints, 10 degrees of freedom, 1 sites>"
+
+
+def test_the_tree_is_asked_by_name(arm):
+    assert arm.carrier("hand") == "plate"
+    assert arm.carrier("elbow") == "elbow"
+    assert arm.path_to("plate") == arm.names
+    assert arm.below("shoulder") == ("elbow", "plate")
+    assert arm.below("plate") == ()
+    for ask in (arm.carrier, arm.path_to, arm.below):
+        with pytest.raises(UnknownName, match="did you mean 'elbow'"):
+            ask("elbo")
 
 
 def test_limits_rest_and_gains(arm):

@@ -80,10 +80,10 @@ class ProblemSet:
         return good
 
 
-def problem_set(figure: str, count: int, seed: int = 0) -> ProblemSet:
+def problem_set(figure: str, count: int) -> ProblemSet:
     """Return `count` problems on a built-in figure; joints are drawn from a fraction of their range around rest."""
     skeleton = ps.figures.get(figure)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     lower = np.where(np.isfinite(skeleton.lower), skeleton.lower, skeleton.rest - np.pi)
     upper = np.where(np.isfinite(skeleton.upper), skeleton.upper, skeleton.rest + np.pi)
     if isinstance(skeleton.joints[0].motion, ps.Free):  # keep a free root nearby

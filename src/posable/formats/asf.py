@@ -19,7 +19,7 @@ from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import SLIDE, TURN
 from posable.errors import FormatError
-from posable.formats.base import Format, Options, build_skeleton
+from posable.formats.base import Format, Options, build_skeleton, depth_first
 from posable.formats.conventions import (
     INCH,
     constant_place,
@@ -507,11 +507,7 @@ def _parents_first(source: Source, figure: _Figure) -> list[str]:
     children: dict[str, list[str]] = {}
     for child, parent in figure.parents.items():
         children.setdefault(parent, []).append(child)
-    order, stack = [], list(reversed(children.get("root", [])))
-    while stack:
-        name = stack.pop()
-        order.append(name)
-        stack += reversed(children.get(name, []))
+    order = depth_first(children, "root")
     lost = sorted(set(figure.parents) - set(order))
     if lost:
         raise source.error(

@@ -55,6 +55,23 @@ class Format:
     write: Callable[[Scene, str, Options], Mapping[str, bytes | Iterable[bytes]]] | None = None
 
 
+def depth_first(
+    below: Mapping[Any, Sequence[Any]], root: Any, name: Callable[[Any], Any] = lambda item: item
+) -> list[Any]:
+    """Return the items of a tree below a root, parents first.
+
+    Args:
+        below: The children of each item, in order, by the name of the item.
+        root: The name under which the uppermost items are.
+        name: Returns the name of an item; by default the item itself.
+    """
+    order, stack = [], list(reversed(below.get(root, ())))
+    while stack:
+        order.append(stack.pop())
+        stack += reversed(below.get(name(order[-1]), ()))
+    return order
+
+
 def build_skeleton(
     source: Source,
     joints: Sequence[Joint],

@@ -20,7 +20,7 @@ from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import SLIDE, TURN
 from posable.errors import FormatError
-from posable.formats.base import Format, Options, build_skeleton
+from posable.formats.base import Format, Options, build_skeleton, depth_first
 from posable.formats.conventions import (
     CENTIMETRES,
     constant_place,
@@ -74,7 +74,7 @@ def _frames(skeleton: Skeleton, chains: dict[str, list[Joint]], world: dict, pos
     last: dict[str, NDArray | None] = {}
     for start in range(0, len(poses), _PART):
         columns = []
-        for name in _depth_first(chains):
+        for name in depth_first(_children(chains), None):
             baked = _bake(skeleton, chains[name], world, poses[start : start + _PART], unit, last.get(name))
             columns += baked.columns
             last[name] = baked.last
@@ -149,17 +149,6 @@ def _children(chains: dict[str, list[Joint]]) -> dict[str | None, list[str]]:
     for name, chain in chains.items():
         children[chain[0].parent].append(name)
     return children
-
-
-def _depth_first(chains: dict[str, list[Joint]]) -> list[str]:
-    """Return the joints in the order in which the file nests them."""
-    children, order = _children(chains), []
-    stack = list(reversed(children[None]))
-    while stack:
-        name = stack.pop()
-        order.append(name)
-        stack += reversed(children[name])
-    return order
 
 
 def _hierarchy(

@@ -31,13 +31,13 @@ _SPELLINGS = {"millimeters": "mm", "millimetres": "mm", "centimeters": "cm", "ce
               "metres": "m", "meter": "m", "metre": "m", "inches": "in", "inch": "in", "feet": "ft"}  # fmt: skip
 
 
-def length_unit(source: Source, text: str, *, default: str = "mm") -> float:
-    """Return the metres per unit named by `text` ("mm", "Meters", ...); warn and use `default` if it is unknown."""
+def length_unit(source: Source, text: str) -> float:
+    """Return the metres per unit named by `text` ("mm", "Meters", ...); warn and assume mm if it is unknown."""
     name = text.strip().lower().rstrip(".")
     name = _SPELLINGS.get(name, name)
     if name not in LENGTH_UNITS:
-        source.warn(f"length unit {text.strip()!r} is unknown; {default} is assumed")
-        name = default
+        source.warn(f"length unit {text.strip()!r} is unknown; mm is assumed")
+        name = "mm"
     return LENGTH_UNITS[name]
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.engine.layout import MAX_MAGNITUDE
-from posable.formats.base import build_skeleton
+from posable.formats.base import build_skeleton, depth_first
 from posable.formats.scene import Mesh
 from posable.formats.source import Source
 from posable.model.joint_values import continuous_vectors
@@ -57,12 +57,7 @@ def parents_first(nodes: list[Node]) -> list[int]:
     children: dict[int, list[int]] = {}
     for i, node in enumerate(nodes):
         children.setdefault(node.parent, []).append(i)
-    order, stack = [], list(reversed(children.get(-1, [])))
-    while stack:
-        i = stack.pop()
-        order.append(i)
-        stack += reversed(children.get(i, []))
-    return order
+    return depth_first(children, -1)
 
 
 def place_nodes(source: Source, nodes: list[Node]) -> list[str]:

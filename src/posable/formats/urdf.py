@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from posable.formats.base import Format, Options, bound_count, build_skeleton
+from posable.formats.base import Format, Options, bound_count, build_skeleton, depth_first
 from posable.formats.safe_xml import Element, number, numbers, parse, text
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source, open_source, refuse_wide_text, shown
@@ -166,12 +166,7 @@ def _parents_first(
     roots = [link for link in links if link not in children]
     if not roots:
         raise source.error(offset=robot.place, expected="a root link, which is no joint's child", found="a cycle")
-    ordered: list[_Joint] = []
-    stack = list(reversed(below.get(roots[0], [])))
-    while stack:
-        joint = stack.pop()
-        ordered.append(joint)
-        stack += reversed(below.get(joint.child, []))
+    ordered: list[_Joint] = depth_first(below, roots[0], lambda joint: joint.child)
     reached = {joint.name for joint in ordered}
     lost = [joint for joint in joints if joint.name not in reached]
     if lost and len(roots) == 1:

@@ -274,13 +274,6 @@ class _Tree:
         self.words = {name: words_of(name) for name in skeleton.names}
         self.ends: dict[str, tuple[str, np.ndarray]] = {}  # {role: (joint, place (3,) [m] at rest)} that no joint has
 
-    def path(self, joint: str) -> list[str]:
-        """Return the joints from the root to this one."""
-        out = [joint]
-        while (parent := self.parent[out[-1]]) is not None:
-            out.append(parent)
-        return out[::-1]
-
     def limb(
         self, side: str, kind: str, vocabulary: Mapping[str, Sequence[str]], three: tuple[str, str, str]
     ) -> dict[str, str]:
@@ -344,10 +337,7 @@ class _Tree:
         Shapes show where that is, or else what is fixed to the forearm; where nothing does there is no wrist.
         """
         start = self.rest.position(elbow)
-        below = {elbow}
-        for name in self.skeleton.names:  # parents come first
-            if self.parent[name] in below:
-                below.add(name)
+        below = {elbow, *self.skeleton.below(elbow)}
         points = [start[None]]
         for shape in self.skeleton.shapes:
             if shape.joint in below and shape.normal is None:
@@ -384,7 +374,7 @@ class _Tree:
         best: list[str] = []
         length = -1.0
         for name in mine:
-            path = [joint for joint in self.path(name) if joint in mine]
+            path = [joint for joint in self.skeleton.path_to(name) if joint in mine]
             places = [self.rest.position(joint) for joint in path]
             total = sum(float(np.linalg.norm(b - a)) for a, b in pairwise(places))
             thumb = 0.5 if any("thumb" in self.words[joint][1] for joint in path) else 1.0
@@ -445,7 +435,7 @@ class _Tree:
                 continue
             limb = "leg" if kind in ("hip", "ankle") else "arm"
             names = [n for r, n in found.items() if r.endswith(role[-2:]) and r.partition(".")[0] in _PARTS[limb]]
-            size = self._length([n for n in self.path(names[-1]) if self.words[n][0]] if names else [])
+            size = self._length([n for n in self.skeleton.path_to(names[-1]) if self.words[n][0]] if names else [])
             lines = [(self.rest.position(joint), self._axis(joint))]
             above = self.parent[joint]
             while above is not None and above not in found.values() and len(lines) < 3:
@@ -533,7 +523,7 @@ class _Tree:
         head = [name for name in head if self.skeleton.joint(name).motion.dofs] or head
         neck, head = ([name for name in names if not self._below_shoulders(name, found)] for names in (neck, head))
         if neck or head:
-            chain = self.path((head or neck)[0])
+            chain = self.skeleton.path_to((head or neck)[0])
             out["neck"] = neck[0] if neck else (head[0])
             out["head"] = self._last_place(head, chain) if head else neck[-1]
         return out
@@ -557,7 +547,9 @@ class _Tree:
 
     def _meeting(self, a: str, b: str) -> str:
         """Return the last common ancestor of two joints."""
-        common = [x for x, y in zip(self.path(a)[:-1], self.path(b)[:-1], strict=False) if x == y]
+        common = [
+            x for x, y in zip(self.skeleton.path_to(a)[:-1], self.skeleton.path_to(b)[:-1], strict=False) if x == y
+        ]
         return common[-1] if common else self.skeleton.names[0]
 
 

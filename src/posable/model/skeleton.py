@@ -413,6 +413,41 @@ class Skeleton:
             raise unknown("joint", name, self.names)
         return self.joints[self._joint_index[name]]
 
+    def carrier(self, name: str) -> str:
+        """Return the joint that carries a site or a joint: that of the site, or the joint itself.
+
+        Args:
+            name: Name of a site or a joint; a site takes precedence over a joint of the same name.
+
+        Raises:
+            UnknownName: No site or joint has that name; suggests the closest one.
+        """
+        row = self.frame(name) - len(self.joints)
+        return name if row < 0 else self.sites[row].joint
+
+    def path_to(self, name: str) -> tuple[str, ...]:
+        """Return the joints from the root to a joint, which is the last one.
+
+        Args:
+            name: Name of the joint.
+        """
+        out = [self.joint(name).name]
+        while (parent := self.joint(out[-1]).parent) is not None:
+            out.append(parent)
+        return tuple(reversed(out))
+
+    def below(self, name: str) -> tuple[str, ...]:
+        """Return the joints below a joint, parents first.
+
+        Args:
+            name: Name of the joint.
+        """
+        out = {self.joint(name).name: None}
+        for joint in self.joints:
+            if joint.parent in out:
+                out[joint.name] = None
+        return tuple(out)[1:]
+
     def frame(self, name: str) -> int:
         """Return the row of a site or joint in the frame arrays.
 

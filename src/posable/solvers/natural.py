@@ -119,23 +119,13 @@ def comfort_of(skeleton: Skeleton) -> Comfort:
     )
 
 
-def _path(skeleton: Skeleton, joint: str) -> list[str]:
-    """Return the joints from the root to this one."""
-    out = [joint]
-    while (parent := skeleton.joint(out[-1]).parent) is not None:
-        out.append(parent)
-    return out[::-1]
-
-
 def _between(plan: BodyPlan, base: str, tip: str) -> list[str]:
     """Return the moving joints after that of role `base`, up to and including that of role `tip`."""
     if base not in plan or tip not in plan:
         return []
-    path = _path(plan.skeleton, plan[tip])
-    if plan[base] not in path:
-        return []
-    after = path[path.index(plan[base]) + 1 :]
-    return [name for name in after if plan.skeleton.joint(name).motion.size]
+    after = set(plan.skeleton.below(plan[base]))
+    path = plan.skeleton.path_to(plan[tip])
+    return [name for name in path if name in after and plan.skeleton.joint(name).motion.size]
 
 
 def _parts(plan: BodyPlan) -> dict[str, str]:

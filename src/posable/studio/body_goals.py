@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.studio.handles import Handle, below_of
+from posable.studio.handles import Handle
 
 BALANCE, APART = 0.2, 0.5  # weights; a dragged handle has 50
 MARGIN = 0.02  # [m] distance kept from the edges of the support polygon
@@ -164,16 +164,16 @@ def hands_and_feet(skeleton: ps.Skeleton) -> dict[str, str]:
 def _on(skeleton: ps.Skeleton, plan: ps.BodyPlan | None, roles: tuple[str, ...]) -> dict[str, str]:
     joints = [plan[f"{role}.{side}"] for role in roles for side in "LR"] if plan is not None else []
     return {
-        body: joint for joint in joints for body in (joint, *below_of(skeleton, joint), *_sites(skeleton, joint))
+        body: joint for joint in joints for body in (joint, *skeleton.below(joint), *_sites(skeleton, joint))
     }  # fmt: skip
 
 
 def soles_of(skeleton: ps.Skeleton, ankle: str) -> tuple[str, ...]:
     """Return the bodies of a foot that can touch the floor: its sites, or its joints if there are fewer than three."""
     sites = _sites(skeleton, ankle)
-    return sites if len(sites) >= 3 else (ankle, *below_of(skeleton, ankle), *sites)
+    return sites if len(sites) >= 3 else (ankle, *skeleton.below(ankle), *sites)
 
 
 def _sites(skeleton: ps.Skeleton, ankle: str) -> tuple[str, ...]:
-    joints = {ankle, *below_of(skeleton, ankle)}
+    joints = {ankle, *skeleton.below(ankle)}
     return tuple(site.name for site in skeleton.sites if site.joint in joints)

@@ -165,7 +165,7 @@ def prepare_solids(skeleton: ps.Skeleton, meshes: tuple[Any, ...]) -> Solids:
     pairs = tuple(informative_pairs(whole)) if len(large) > 1 and skeleton.size else ()
     if pairs != whole.collision_pairs:
         whole = whole.replace(collision_pairs=pairs)
-    depth = {name: len(_above(skeleton, name)) for name in skeleton.names}
+    depth = {name: len(skeleton.path_to(name)) for name in skeleton.names}
     return Solids(whole, depth, tuple(corners), merged, bounds)
 
 
@@ -186,15 +186,6 @@ def solids_of(skeleton: ps.Skeleton, look: Appearance) -> list[Any]:
         for bone, own in whole.items()
         if np.linalg.matrix_rank(own - own.mean(axis=0), tol=1e-6) == 3
     ]
-
-
-def _above(skeleton: ps.Skeleton, joint: str | None) -> list[str]:
-    """Return a joint and its ancestors."""
-    out = []
-    while joint is not None:
-        out.append(joint)
-        joint = skeleton.joint(joint).parent
-    return out
 
 
 def informative_pairs(skeleton: ps.Skeleton) -> list[tuple[str, str]]:

@@ -288,7 +288,7 @@ class DragSolver:
         """Return why the last result misses its goals."""
         return tuple(self.last.reasons) if self.last is not None else ()
 
-    def curves(self, handles: tuple[Handle, ...], start: np.ndarray) -> dict[str, np.ndarray]:
+    def curves(self, start: np.ndarray) -> dict[str, np.ndarray]:
         """Return the energy over the iterations from `start` (n,) of the solver and of its ghost, by name."""
         out = {}
         for name in dict.fromkeys((self.settings.solver, self.settings.ghost)):

@@ -7,9 +7,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import viser
 
+import posable as ps
 from posable.studio.appearance import Appearance, Skin
 from posable.studio.meshes import quaternions, vertex_normals
 from posable.studio.viser_adapter import NodeUpdater
+
+GROUND, LINES = (222, 227, 234), (196, 204, 216)
+
+
+def add_ground(scene: viser.SceneApi, skeleton: ps.Skeleton, size: float, **style: Any) -> None:
+    """Set the up axis of a scene and add the floor for a figure of some size [m]."""
+    up = "xyz"[skeleton.up_axis]
+    scene.set_up_direction(f"+{up}")  # type: ignore[arg-type]  # "+y" and such
+    cell = 10.0 ** np.round(np.log10(size)) / 4.0
+    scene.add_grid(
+        "/ground", plane="xz" if up == "y" else "xy", infinite_grid=True, cell_size=cell, section_size=4 * cell,
+        cell_color=GROUND, section_color=LINES, fade_distance=9.0 * size, **style,
+    )  # fmt: skip
 
 
 class FigureNodes:

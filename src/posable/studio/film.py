@@ -14,12 +14,11 @@ import numpy as np
 
 import posable as ps
 from posable.studio.appearance import Appearance, appearance_of, extent, front_of, root_joint, skinned
-from posable.studio.meshes import vertex_normals
+from posable.studio.meshes import unit, vertex_normals
 
 FILMS = ("mp4", "gif")
 SMOOTHEST = 60.0  # highest frame rate of a film
 GIF_FPS = 25.0  # highest frame rate of a GIF
-GROUND, LINES = (222, 227, 234), (196, 204, 216)  # of the page
 LONGEST = 20_000  # largest number of frames of a film
 
 Progress = Callable[[float], None]
@@ -177,20 +176,14 @@ def _recorded(motion: ps.Motion, look: Appearance, camera: Camera) -> bytes:
     """Return viser's own recording of a scene, with its player inside, as the bytes of an HTML file."""
     import viser  # pictures and films need none
 
-    from posable.studio.figure_nodes import draw
+    from posable.studio.figure_nodes import add_ground, draw
 
     with contextlib.redirect_stdout(io.StringIO()):
         server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
     try:
         scene, size = server.scene, extent(motion.skeleton)
-        up = "xyz"[motion.skeleton.up_axis]
-        scene.set_up_direction(f"+{up}")  # type: ignore[arg-type]  # "+y" and such
         scene.configure_environment_map("warehouse", environment_intensity=0.9)
-        cell = 10.0 ** np.round(np.log10(size)) / 4.0
-        scene.add_grid(
-            "/ground", plane="xz" if up == "y" else "xy", infinite_grid=True, cell_size=cell, section_size=4 * cell,
-            cell_color=GROUND, section_color=LINES, fade_distance=9.0 * size,
-        )  # fmt: skip
+        add_ground(scene, motion.skeleton, size)
         server.initial_camera.position, server.initial_camera.look_at = tuple(camera.position), tuple(camera.look_at)
         server.initial_camera.fov = camera.fov
         drawn = draw(scene, "/figure", look)
@@ -291,9 +284,9 @@ def render(surfaces: list[Surface], camera: Camera, size: tuple[int, int], *, tr
         transparent: Leave out floor and sky, and add an alpha channel.
     """
     width, height = size[0] * SAMPLES, size[1] * SAMPLES
-    forward = _unit(camera.look_at - camera.position)
+    forward = unit(camera.look_at - camera.position)
     side = np.cross(forward, camera.up)
-    side = _unit(side if np.linalg.norm(side) > 1e-6 else np.cross(forward, np.roll(camera.up, 1)))
+    side = unit(side if np.linalg.norm(side) > 1e-6 else np.cross(forward, np.roll(camera.up, 1)))
     axes = np.stack([side, np.cross(forward, side), forward])  # right, down, ahead
     focal = 0.5 * height / np.tan(0.5 * camera.fov)
     depth = np.zeros((height, width))
@@ -339,8 +332,8 @@ def light_of(camera: Camera) -> np.ndarray:
     """Return the direction (3,) to the key light: above the camera and a little to its right."""
     back = camera.position - camera.look_at
     back = back - (back @ camera.up) * camera.up
-    back = _unit(back if np.linalg.norm(back) > 1e-6 else np.roll(camera.up, 1))
-    return _unit(camera.up + 0.80 * back + 0.18 * np.cross(camera.up, back))
+    back = unit(back if np.linalg.norm(back) > 1e-6 else np.roll(camera.up, 1))
+    return unit(camera.up + 0.80 * back + 0.18 * np.cross(camera.up, back))
 
 
 def _surroundings(surfaces: list[Surface], camera: Camera, rays: np.ndarray) -> np.ndarray:
@@ -403,7 +396,3 @@ def _blurred(cells: np.ndarray, reach: int) -> np.ndarray:
         step = 2 * reach + 1
         cells = (np.take(total, range(step, step + size), axis) - np.take(total, range(size), axis)) / step
     return cells
-
-
-def _unit(vector: np.ndarray) -> np.ndarray:
-    return vector / max(float(np.linalg.norm(vector)), 1e-12)

@@ -11,7 +11,6 @@ import viser
 
 import posable as ps
 from posable.studio.body_goals import plan_of
-from posable.studio.handles import joint_of_body
 from posable.studio.meshes import Shape, matrices_wxyz, moved, quaternions, ring, sphere
 from posable.studio.overlays import bone_of
 from posable.studio.session import Session
@@ -79,17 +78,15 @@ def girth_at(
         up: (3,) the axis at the root and at the pelvis.
         size: [m] of the figure.
     """
-    joint = skeleton.joint(joint_of_body(skeleton, name))
-    place, axis, own, before = frames.position(name), up, joint, np.zeros(3)
+    joint = skeleton.joint(skeleton.carrier(name))
+    place, axis, before = frames.position(name), up, np.zeros(3)
     plan = plan_of(skeleton)
     if joint.parent is not None and (plan is None or joint.name != plan.roles.get("pelvis")):
         along = frames.rotation_matrix(joint.name) @ np.array(bone_of(skeleton, joint.name))
         before = place - frames.position(joint.parent)
         axis = along if np.linalg.norm(along) > SHORT * size else before if np.linalg.norm(before) > 1e-6 else up
-    near = [joint.name]  # the surfaces that meet there: its own and the next one above
-    while own.parent is not None and len(near) < 2:
-        own = skeleton.joint(own.parent)
-        near += [own.name] if own.name in points else []
+    above = [other for other in skeleton.path_to(joint.name)[:-1] if other in points]
+    near = [joint.name, *above[-1:]]  # the surfaces that meet there: its own and the next one above
     axis = axis / np.linalg.norm(axis)
     parts = [np.zeros((0, 3))]
     for body in (body for body in near if body in points):

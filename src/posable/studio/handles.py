@@ -152,10 +152,10 @@ def _roles(skeleton: ps.Skeleton) -> dict[str, str]:
     if not {"wrist.L", "wrist.R", "ankle.L", "ankle.R"} <= found.keys():
         return {}
     if "head" in found and not re.search(_ENDS[2], _plain(found["head"]), re.IGNORECASE):
-        heads = [n for n in below_of(skeleton, found["head"]) if re.search(_ENDS[2], _plain(n), re.IGNORECASE)]
+        heads = [n for n in skeleton.below(found["head"]) if re.search(_ENDS[2], _plain(n), re.IGNORECASE)]
         found["head"] = heads[0] if heads else found["head"]
-    if not _moves(skeleton, found.get("pelvis", "")):
-        found.pop("pelvis", None)
+    if "pelvis" in found and not _moves(skeleton, found["pelvis"]):
+        found.pop("pelvis")
     return {role: joint for k, (role, joint) in enumerate(found.items()) if joint not in list(found.values())[:k]}
 
 
@@ -174,7 +174,7 @@ def _feet(skeleton: ps.Skeleton, roles: Mapping[str, str]) -> list[str]:
 def _tails(skeleton: ps.Skeleton, roles: Mapping[str, str], frames: Any) -> list[str]:
     """Return the ends of long chains without a handle nearby or above, such as a tail."""
     ends = {role: body for role, body in roles.items() if role != "pelvis"}
-    taken = {name for body in ends.values() for name in below_of(skeleton, body)}
+    taken = {name for body in ends.values() for name in skeleton.below(body)}
     held = set(roles.values())
     size = float(np.linalg.norm(np.ptp(frames.many(skeleton.names)[0], axis=0)))
     places = [frames.position(body) for body in ends.values()]
@@ -192,11 +192,7 @@ def _branch(skeleton: ps.Skeleton, body: str, held: Collection[str]) -> int:
     trunk: set[str | None] = set()
     for joint in reversed(skeleton.joints):  # parents come first
         trunk |= {joint.name, joint.parent} if joint.name in held or joint.name in trunk else set()
-    at: str | None = joint_of_body(skeleton, body)
-    count = 0
-    while at is not None and at not in trunk:
-        count, at = count + 1, skeleton.joint(at).parent
-    return count
+    return sum(joint not in trunk for joint in skeleton.path_to(skeleton.carrier(body)))
 
 
 def opening_pose(skeleton: ps.Skeleton, scene: ps.Scene) -> np.ndarray:
@@ -234,34 +230,13 @@ def _named_ends(skeleton: ps.Skeleton) -> list[str]:
     found: list[str] = []
     for pattern in _ENDS:
         hits = [n for n in skeleton.names if re.search(pattern, _plain(n), re.IGNORECASE) and not _SMALL.search(n)]
-        found += [n for n in hits if not set(below_of(skeleton, n)) & set(hits)]
+        found += [n for n in hits if not set(skeleton.below(n)) & set(hits)]
     return found if len(found) >= 3 else []
-
-
-def joint_of_body(skeleton: ps.Skeleton, body: str) -> str:
-    """Return the joint that carries a body: that of a site, or the joint itself."""
-    return next((site.joint for site in skeleton.sites if site.name == body), body)
-
-
-def below_of(skeleton: ps.Skeleton, joint: str) -> tuple[str, ...]:
-    """Return all descendants of a joint."""
-    found = {joint}
-    for other in skeleton.joints:  # parents come first
-        if other.parent in found:
-            found.add(other.name)
-    return tuple(name for name in skeleton.names if name in found and name != joint)
 
 
 def _moves(skeleton: ps.Skeleton, joint: str) -> bool:
     """Return whether a joint or one of its ancestors moves."""
-    if joint not in skeleton.names:
-        return False
-    at: ps.Joint | None = skeleton.joint(joint)
-    while at is not None:
-        if at.motion.size:
-            return True
-        at = skeleton.joint(at.parent) if at.parent is not None else None
-    return False
+    return any(skeleton.joint(name).motion.size for name in skeleton.path_to(joint))
 
 
 def _grips(skeleton: ps.Skeleton, finger: str, palm: str) -> bool:
@@ -328,12 +303,8 @@ def _opposite(a: str, b: str) -> bool:
 
 def _movers(skeleton: ps.Skeleton, body: str) -> set[int]:
     """Return the degrees of freedom that move a body."""
-    at: str | None = joint_of_body(skeleton, body)
-    out: set[int] = set()
-    while at is not None:
-        out.update(range(*skeleton.index(at).indices(skeleton.size)))
-        at = skeleton.joint(at).parent
-    return out
+    path = skeleton.path_to(skeleton.carrier(body))
+    return {dof for name in path for dof in range(skeleton.size)[skeleton.index(name)]}
 
 
 def is_number(value: Any, low: float, high: float) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.studio.handles import below_of
 
 MEETING = 1e-4  # [m] tolerance for axes that intersect
 SQUARE = 1e-6  # tolerance for perpendicular axes
@@ -57,15 +56,8 @@ def find_limbs(skeleton: ps.Skeleton) -> dict[str, ps.Limb]:
 
 def _moving_chain(skeleton: ps.Skeleton, joint: ps.Joint) -> list[ps.Joint]:
     """Return the moving joints from a joint upward that a limb could have, uppermost first."""
-    at: ps.Joint | None = joint
-    out: list[ps.Joint] = []
-    while at is not None and len(out) < 7:
-        if at.motion.size:
-            out.insert(0, at)
-        elif at is joint:
-            return []
-        at = skeleton.joint(at.parent) if at.parent is not None else None
-    return out
+    path = [skeleton.joint(name) for name in skeleton.path_to(joint.name)]
+    return [one for one in path if one.motion.size][-7:] if joint.motion.size else []
 
 
 def _ball_at_end(chain: list[ps.Joint]) -> list[ps.Joint]:
@@ -157,7 +149,7 @@ def dofs_of(limb: ps.Limb) -> np.ndarray:
 def ends_of(skeleton: ps.Skeleton, limb: ps.Limb) -> frozenset[str]:
     """Return the joints and sites at the end of a limb: its last joint and its descendants."""
     last = skeleton.names[int(np.flatnonzero([part.stop == dofs_of(limb)[-1] + 1 for part in skeleton.slices])[0])]
-    joints = {last, *below_of(skeleton, last)}
+    joints = {last, *skeleton.below(last)}
     return frozenset(joints | {site.name for site in skeleton.sites if site.joint in joints})
 
 

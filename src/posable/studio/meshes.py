@@ -75,10 +75,14 @@ def moved(shape: Shape, offset: np.ndarray) -> Shape:
     return shape[0] + offset, shape[1]
 
 
+def unit(vector: np.ndarray) -> np.ndarray:
+    """Return a vector (k,) scaled to length 1."""
+    return vector / max(float(np.linalg.norm(vector)), 1e-12)
+
+
 def towards(direction: np.ndarray) -> np.ndarray:
     """Return a rotation (3, 3) that maps z to a direction (3,)."""
-    z = np.asarray(direction, dtype=float)
-    z = z / max(float(np.linalg.norm(z)), 1e-12)
+    z = unit(np.asarray(direction, dtype=float))
     helper = np.eye(3)[int(np.argmin(np.abs(z)))]
     x = np.cross(helper, z)
     x /= np.linalg.norm(x)
@@ -113,7 +117,7 @@ def quaternions(matrices: np.ndarray) -> np.ndarray:
 
 def matrices_wxyz(wxyz: np.ndarray) -> np.ndarray:
     """Return a quaternion (4,), w first, as a rotation (3, 3)."""
-    w, x, y, z = np.asarray(wxyz, dtype=float) / max(float(np.linalg.norm(wxyz)), 1e-12)
+    w, x, y, z = unit(np.asarray(wxyz, dtype=float))
     return np.array([
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],

@@ -66,13 +66,9 @@ def amount(value: float, *, angle: bool = False) -> str:
     """Return a length or an angle as text, with a suitable unit."""
     if angle:
         return f"{np.degrees(value):.1f}°"
-    return (
-        f"{value * 1e3:.1f} mm"
-        if abs(value) < 0.1
-        else f"{value * 1e2:.1f} cm"
-        if abs(value) < 1.0
-        else f"{value:.2f} m"
-    )
+    if abs(value) < 0.1:
+        return f"{value * 1e3:.1f} mm"
+    return f"{value * 1e2:.1f} cm" if abs(value) < 1.0 else f"{value:.2f} m"
 
 
 def goal_summary(answer: Any, modes: dict[str, str]) -> str:

@@ -11,6 +11,7 @@ import viser
 
 import posable as ps
 from posable.studio.contacts import DEEP, Balance, balance_of
+from posable.studio.meshes import unit
 from posable.studio.messages import AT_LIMIT, AtLimit, amount, is_length, joint_of, strip_control
 from posable.studio.state import View
 
@@ -114,11 +115,6 @@ def _arc(skeleton: ps.Skeleton, joint: str, number: int, others: tuple[float, ..
         return Sweep(turns @ bone, bone, "arc")
     needle = unit(np.cross(bone, np.eye(3)[int(np.argmin(np.abs(bone)))]))  # a twist is drawn across the bone
     return Sweep(turns @ needle, needle, "twist")
-
-
-def unit(vector: np.ndarray) -> np.ndarray:
-    """Return a vector (3,) of length 1."""
-    return vector / max(float(np.linalg.norm(vector)), 1e-12)
 
 
 # --- Geometry ---

@@ -32,15 +32,7 @@ from posable.studio.dragging import (
     are_settings,
 )
 from posable.studio.files import Folder, Origin, WatchedFile, load_quietly, notes_on, origin_of
-from posable.studio.handles import (
-    HOLDS,
-    MODES,
-    Handle,
-    below_of,
-    checked_target,
-    handle_at,
-    is_number,
-)  # fmt: skip
+from posable.studio.handles import HOLDS, MODES, Handle, checked_target, handle_at, is_number
 from posable.studio.limbs import blended, ends_of, limb_view, with_elbow_near
 from posable.studio.player import Player
 from posable.studio.pose_tools import LimbTools, PoseTools
@@ -210,11 +202,11 @@ class Session(Document):
     def _compile_rest(self) -> None:
         """Compile what the first drag can do without: limbs in closed form, natural poses, and diagnostics."""
         with self.lock:
-            limbs, handles, pose = list(self.limbs.values()), self.handles, self.pose
+            limbs, pose = list(self.limbs.values()), self.pose
         for limb in limbs[:1]:
             limb_view(limb, pose)
             with_elbow_near(limb, pose, ps.forward(limb.skeleton, pose).position(limb.middle), limits=True)
-        self._compile_drags(natural=True).curves(handles, pose)
+        self._compile_drags(natural=True).curves(pose)
 
     def _prepare(self, compiling: Callable[[], Any]) -> None:
         """Compile something; what fails here fails again, and is reported, when it is used."""
@@ -458,7 +450,7 @@ class Session(Document):
                     self.blocking, self.reasons = self.drag_solver.blocking(), self.drag_solver.reasons()
                     self.remedies.search()
                 if not np.array_equal(self.start, self.pose):
-                    self.curves = self.drag_solver.curves(self.handles, self.start)
+                    self.curves = self.drag_solver.curves(self.start)
         self.publish()
 
     # ------------------------------------------------------------------------------ changes that are solved for again
@@ -496,7 +488,7 @@ class Session(Document):
             return False
         with self.lock:
             self.push_undo(f"strength of {joint}")
-            joints = (joint, *below_of(self.skeleton, joint)) if below else (joint,)
+            joints = (joint, *self.skeleton.below(joint)) if below else (joint,)
             changed = {**self.strength, **dict.fromkeys(joints, float(strength))}
             self.strength = {name: value for name, value in changed.items() if value != 1.0}
             self._solve_again()

@@ -8,9 +8,9 @@ import numpy as np
 
 import posable as ps
 from posable.studio.appearance import appearance_of, extent, front_of, has_body, root_joint, surface_points
-from posable.studio.figure_nodes import FigureNodes, LimitHighlight, draw
+from posable.studio.figure_nodes import FigureNodes, LimitHighlight, add_ground, draw
 from posable.studio.handle_nodes import HandleNodes
-from posable.studio.meshes import disc
+from posable.studio.meshes import disc, unit
 from posable.studio.overlays import Overlays, limb_colors, marker_places
 from posable.studio.session import Session
 from posable.studio.state import View
@@ -32,8 +32,7 @@ def camera_pose(view: Any, side: Side, camera: Any, front: np.ndarray) -> tuple[
     size = max(size, 1e-3)
     up = view.skeleton.up_vector
     if side == "frame":
-        away = np.asarray(camera.position) - np.asarray(camera.look_at)
-        away = away / max(float(np.linalg.norm(away)), 1e-9)
+        away = unit(np.asarray(camera.position) - np.asarray(camera.look_at))
         if view.selected is not None:
             return view.frames.position(view.selected) + 0.8 * size * away, view.frames.position(view.selected)
         return middle + 1.7 * size * away, middle
@@ -42,7 +41,6 @@ def camera_pose(view: Any, side: Side, camera: Any, front: np.ndarray) -> tuple[
 
 
 GHOST, PAST, FUTURE = (90, 140, 255), (244, 162, 97), (42, 157, 143)
-GROUND, LINES = (222, 227, 234), (196, 204, 216)
 SKY, HAZE = (214, 226, 240), (252, 252, 253)
 STEP = 10  # [frames] between the current frame and its ghosts
 NEAR = 1.2  # relative to the figure: how far a take may go without the cameras following it
@@ -111,22 +109,15 @@ class Stage:
             node.remove()
         self.parts = tuple(scene.add_frame(name, show_axes=False) for name in ("/handles", "/overlays", "/blob"))
         self.figure, self.last_root = view.figure, None
-        up = "xyz"[view.skeleton.up_axis]
         self.size = extent(view.skeleton)
         self.up = view.skeleton.up_vector
         self.dressed = has_body(view.skeleton)
         take = view.timeline.take
         first = view.skeleton.rest if take is None else take.poses[0]
         self.front = front_of(view.skeleton, ps.forward(view.skeleton, first))  # and stays while it is posed
-        scene.set_up_direction(f"+{up}")  # type: ignore[arg-type]  # "+y" and such
         self._draw(view)
         self.floor = floor_height(view.skeleton, view.frames, surface_points(self.look), self.up)
-        cell = 10.0 ** np.round(np.log10(self.size)) / 4.0
-        scene.add_grid(
-            "/ground", plane="xz" if up == "y" else "xy", infinite_grid=True, cell_size=cell, section_size=4 * cell,
-            cell_color=GROUND, section_color=LINES, fade_distance=9.0 * self.size, shadow_opacity=0.28,
-            position=self.floor * self.up,
-        )  # fmt: skip
+        add_ground(scene, view.skeleton, self.size, shadow_opacity=0.28, position=self.floor * self.up)
         for k in range(3):  # a soft shadow below the figure, for pages without real shadows
             scene.add_mesh_simple(
                 f"/blob/{k}", *disc(0.16 * self.size * (1.0 - 0.28 * k), self.up), color=(70, 80, 95), opacity=0.07,

@@ -12,7 +12,7 @@ import posable as ps
 from posable.studio.contacts import Contact
 from posable.studio.dragging import DragResult, JointSpeeds, Settings
 from posable.studio.files import Origin
-from posable.studio.handles import Handle, joint_of_body
+from posable.studio.handles import Handle
 from posable.studio.limbs import LimbView
 from posable.studio.messages import AtLimit
 from posable.studio.timeline import Timeline
@@ -126,4 +126,4 @@ class View:
     @property
     def selected_joint(self) -> str | None:
         """The selected joint, or that of the selected site."""
-        return None if self.selected is None else joint_of_body(self.skeleton, self.selected)
+        return None if self.selected is None else self.skeleton.carrier(self.selected)
