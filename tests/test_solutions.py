@@ -92,6 +92,17 @@ def test_a_redundant_arm_is_sampled():
     assert min(gap(a, b) for i, a in enumerate(found) for b in found[:i]) > 0.05
 
 
+@pytest.mark.parametrize("weight", [(1.0, 0.0), (0.0, 1.0), [1, 1, 0, 1, 1, 1]])
+def test_axes_of_weight_zero_are_free(weight):
+    arm = six_axis_arm()
+    target = ps.forward(arm, np.array([0.5, -1.0, 1.2, -0.7, 0.8, 0.3])).matrix("tool")
+    found = ps.solutions(arm, g.Pose("tool", target, weight=weight), n=12)
+    assert found.redundant
+    assert len(found) == 12
+    away = np.abs(ps.forward(arm, found).matrix("tool") - target).max(axis=(1, 2))
+    assert away.max() > 0.1
+
+
 def test_a_search_ends_with_its_time_limit():
     human = ps.figures.human()
     goals = [g.Position("hand.R", (0.3, 1.2, 0.3)), g.Position("foot.L", (0.1, 0.1, 0.1))]

@@ -246,11 +246,9 @@ def _pose_of_an_arm(skeleton: Skeleton, goals: Any, n: Any) -> Pose | None:
     goal = goals if isinstance(goals, Goal) else None
     if goal is None and isinstance(goals, (tuple, list)) and len(goals) == 1:
         goal = goals[0]
-    if type(goal) is not Pose or goal.point is not None or goal.device_array is not None or goal.target.ndim != 2:
+    if type(goal) is not Pose or skeleton.couplings or skeleton.loops or not (n is None or (type(n) is int and n > 0)):
         return None
-    if skeleton.couplings or skeleton.loops or not (n is None or (isinstance(n, int) and n > 0)):
-        return None
-    return goal if all(0.0 < t < np.inf for t in goal.tolerance) else None
+    return goal if goal.pins_frame else None
 
 
 def _in_closed_form(skeleton: Skeleton, goal: Pose, start: Any, n: int | None, limits: bool) -> Solutions | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -76,39 +76,67 @@ def solve(
     """
     begin, deadline = solving_time(), deadline_after(time_limit)
     check_device(device, precision, restarts)
+    auto = restarts == "auto"
+    rest = (
+        nonneg_int(max_iterations, "max_iterations"), 0 if auto else nonneg_int(restarts, "restarts") or 0,
+        as_int(seed, "seed"), time_limit, bool(record), positive_int(threads, "threads"), deadline,
+    )  # fmt: skip
+    if solver == "newton" and device == "cpu" and (natural is None or natural is False):
+        result = None if nearest or record or auto else solved_at_once(skeleton, goals, start, limits, rest, begin)
+        if result is not None:
+            return result
     problem, method = Problem(skeleton, goals, on_gpu=device != "cpu"), as_solver(solver)
     check_solver(method, problem)
     start = nearest_start(problem, start, limits, seed, deadline) if nearest else start
     device_start = None if device == "cpu" else start_on_gpu(start, skeleton)
     least_change = device == "cpu" and uses_natural(natural, problem, method)
-    alone = device == "cpu" and not (least_change or record or problem.batch_shape)
-    arm = alone and closed_form(problem, method)
-    lower, upper, frozen = limits_of(skeleton, bool(limits))
-    starts = unchecked_start(start, skeleton) if arm and frozen is None else None
-    groups, shape = [], ()
-    if starts is None:
-        starts, shape = starts_of(problem, None if device_start is not None else start, spread=device == "cpu")
-        groups = frozen_groups(skeleton, starts, limits) if device == "cpu" else []
-        lower, upper = (lower, upper) if groups else box_of(skeleton, starts, limits)
-        starts, arm = projected(skeleton, starts, lower, upper), False
-    auto = restarts == "auto"
-    options = SolveOptions(
-        starts, lower, upper, nonneg_int(max_iterations, "max_iterations"),
-        0 if auto else nonneg_int(restarts, "restarts") or 0, as_int(seed, "seed"), time_limit, bool(record),
-        positive_int(threads, "threads"), deadline,
-    )  # fmt: skip
+    starts, shape = starts_of(problem, None if device_start is not None else start, spread=device == "cpu")
+    groups = frozen_groups(skeleton, starts, limits) if device == "cpu" else []
+    lower, upper = limits_of(skeleton, bool(limits))[:2] if groups else box_of(skeleton, starts, limits)
+    options = SolveOptions(projected(skeleton, starts, lower, upper), lower, upper, *rest)
     if device != "cpu" and 0 not in shape:
         result = solved_on_gpu(problem, method, options, shape, device, precision, device_start, natural, begin)
         if result is not None:
             return result
         options = options._replace(starts=np.broadcast_to(options.starts, (math.prod(shape), skeleton.size)).copy())
     near = options.starts if least_change else None
-    if arm:
-        answered, raw, chosen = problem, solved_in_closed_form(arm, problem, method, options), None
-    else:
-        answered, raw, chosen = answer_of(problem, method, options, near, groups, limits, shape)
+    answered, raw, chosen = answer_of(problem, method, options, near, groups, limits, shape)
     result = Result(answered, raw, options, method.name, solving_time() - begin, shape, chosen)
     return with_random_starts(result, problem, method, near, limits, begin) if auto and 0 not in shape else result
+
+
+def solved_at_once(
+    skeleton: Skeleton, goals: Any, start: Any, limits: bool, rest: tuple[Any, ...], begin: float
+) -> Result | None:
+    """Return the result of one Pose that a six-axis arm reaches, in closed form, without packing a problem.
+
+    Args:
+        skeleton: As in `solve`; like goals and start not checked yet.
+        goals: As in `solve`.
+        start: As in `solve`.
+        limits: Whether joint limits apply.
+        rest: The other `SolveOptions`.
+        begin: [s], when the call began.
+
+    Returns:
+        The result, always ok; None for other problems, and for wrong calls.
+    """
+    goal = goals[0] if type(goals) is list and len(goals) == 1 else goals
+    if not isinstance(goal, Goal) or not goal.pins_frame or type(skeleton) is not Skeleton or skeleton.size < 6:
+        return None
+    if start is None:
+        start = skeleton.rest
+    if type(start) is not np.ndarray or start.dtype is not FLOAT or start.shape != (skeleton.size,):
+        return None  # numbers that need a check, or a batch
+    arm = _lone_arm()(skeleton, goal.body, bool(limits))
+    return None if arm is None else arm.solve(goal, start, rest, begin)
+
+
+@cache
+def _lone_arm() -> Any:
+    from posable.limb.six_axis_arm import lone_arm
+
+    return lone_arm
 
 
 def start_on_gpu(start: Any, skeleton: Skeleton) -> Any:
@@ -434,6 +462,8 @@ def nonneg_int(value: Any, what: str) -> int | None:
     """Return a non-negative integer that compiled code can count to, or None."""
     if value is None:
         return None
+    if type(value) is int and 0 <= value < 2**53:
+        return value
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**53:
         raise SolverError(what, expected="a non-negative integer below 2**53", got=repr(value))
     return int(value)

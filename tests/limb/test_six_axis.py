@@ -1,5 +1,7 @@
 """Six-axis arms in closed form: every pose, against forward kinematics, EAIK and reversed arms; and `solve` by it."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -158,6 +160,44 @@ def test_solve_returns_the_nearest_solution(rows):
         np.testing.assert_array_equal(alone.pose, batch.pose[k])
         np.testing.assert_array_equal(session.solve({"tool": targets[k]}, start=start).pose, batch.pose[k])
         assert alone.errors["tool"] < 1e-9
+
+
+def test_one_pose_is_solved_without_packing_a_problem(monkeypatch):
+    skeleton = arm(UR)
+    target = ps.forward(skeleton, np.array([0.5, -1.0, 1.2, -0.7, 0.8, 0.3])).matrix("tool")
+    start = np.full(6, 0.2)
+    session = ps.Session(skeleton, g.Pose("tool", target, label="grip"), start=start).solve()
+    with monkeypatch.context() as patch:
+        patch.setattr("posable.limb.six_axis_arm.Problem", None)
+        patch.setattr("posable._solve.Problem", None)
+        result = ps.solve(skeleton, [g.Pose("tool", target, label="grip")], start=start, restarts=3, natural=False)
+        assert result.ok
+        np.testing.assert_array_equal(result.pose, session.pose)
+    start[:] = 9.0  # the result keeps its own
+    assert (result.status, result.iterations, result.errors) == (session.status, 0, session.errors)
+    np.testing.assert_array_equal(result.options.starts, np.full((1, 6), 0.2))
+    assert result.options.restarts == 3
+    np.testing.assert_allclose(result.jacobian("grip"), session.jacobian("grip"))
+    assert str(result).splitlines()[1:] == str(session).splitlines()[1:]
+    assert pickle.loads(pickle.dumps(result)).errors == session.errors
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"start": np.full(6, np.nan)}, "finite numbers"), ({"start": np.zeros(5)}, "shape"),
+        ({"natural": 0}, "natural"), ({"restarts": -1}, "restarts"), ({"seed": 0.5}, "seed"),
+        ({"threads": 0}, "threads"),
+        ({"max_iterations": True}, "max_iterations"), ({"time_limit": -1.0}, "time_limit"),
+        ({"goals": g.Pose("tol", np.eye(4))}, "did you mean 'tool'"), ({"skeleton": None}, "expected a Skeleton"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_refused_before_one_pose_is_solved(change, message):
+    skeleton = arm(UR)
+    call = {"skeleton": skeleton, "goals": g.Pose("tool", ps.forward(skeleton, np.ones(6)).matrix("tool"))}
+    assert ps.solve(**call).ok
+    with pytest.raises(ps.PosableError, match=message):
+        ps.solve(**(call | change))
 
 
 def test_what_is_out_of_reach_is_left_to_the_solver():

@@ -58,6 +58,9 @@ class Spring(NamedTuple):
         return not self.constants[..., WEIGHT : WEIGHT + 6].any()
 
 
+_BODIES = frozenset(("body", "other", "follower", "leader"))  # attributes of goals that name a body
+
+
 class Goal:
     """Something wanted of a figure. Goals are immutable; `moved` returns the same goal with another target.
 
@@ -82,11 +85,9 @@ class Goal:
     weight: Any
 
     def __init__(self, label: str | None, tolerance: Any, priority: int, robust: float | None):
-        given = self.__dict__
-        for what in ("body", "other", "follower", "leader"):
-            if not isinstance(given.get(what, ""), str):
-                got = repr(given[what])[:60]
-                raise GoalError(f"{type(self).__name__}: {what}", expected="the name of a body", got=got)
+        for what, value in self.__dict__.items():
+            if what in _BODIES and not isinstance(value, str):
+                raise GoalError(f"{type(self).__name__}: {what}", expected="the name of a body", got=repr(value)[:60])
         if label is not None and not isinstance(label, str):
             raise GoalError(f"{type(self).__name__}: label", expected="a text", got=repr(label)[:60])
         self.label = label or self.default_label()
@@ -105,7 +106,8 @@ class Goal:
 
     def default_label(self) -> str:
         """Return the goal's name in results if the user gave none."""
-        return getattr(self, "body", type(self).__name__.lower())
+        body = self.__dict__.get("body")
+        return type(self).__name__.lower() if body is None else body
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """Return the springs that the goal is made of, on this skeleton."""
@@ -135,6 +137,11 @@ class Goal:
             key = (type(self), self.body, self.label, self.priority, self.robust, self.tolerance, numbers)
             self.__dict__["_constants_key"] = key
         return key
+
+    @property
+    def pins_frame(self) -> bool:
+        """Whether it is one target for the body's own frame, with a weight and a tolerance on each of its six axes."""
+        return False
 
     @property
     def target_batch(self) -> tuple[int, ...]:
@@ -228,8 +235,7 @@ def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray
         out = numbers(value, shape, what)  # raises with the reason
     if out.shape == shape:  # one target: floats are quicker than arrays of 3 to 16 numbers
         flat = out.ravel().tolist()
-        small = math.hypot(*flat) <= MAX_MAGNITUDE or max_abs(out) <= MAX_MAGNITUDE  # NaN is neither
-        if small and (shape == (3,) or (_is_rotation(flat, shape[1]) and has_last_row(out))):
+        if _is_small(*flat) if shape == (3,) else _is_frame(flat):
             return out
     elif (
         out.ndim > len(shape)
@@ -282,10 +288,17 @@ def first_invalid(values: np.ndarray) -> int:
 _NO_TARGETS = np.zeros((0, 1, TARGETS))
 
 
-def _is_rotation(flat: list[float], width: int) -> bool:
-    """Return whether the leading 3x3 block of a matrix, given by rows of a width, is a rotation."""
-    if width == 4:
-        a, b, c, _, d, e, f, _, g, h, i = flat[:11]
+def _is_small(x: float, y: float, z: float) -> bool:
+    """Return whether three numbers are finite and of a magnitude that is allowed."""
+    return abs(x) <= MAX_MAGNITUDE and abs(y) <= MAX_MAGNITUDE and abs(z) <= MAX_MAGNITUDE
+
+
+def _is_frame(flat: list[float]) -> bool:
+    """Return whether the numbers of a matrix, by rows, are a rotation (3x3) or a transform (4x4)."""
+    if len(flat) == 16:
+        a, b, c, x, d, e, f, y, g, h, i, z, p, q, r, s = flat
+        if abs(p) + abs(q) + abs(r) + abs(s - 1.0) >= ROUNDED or not _is_small(x, y, z):
+            return False
     else:
         a, b, c, d, e, f, g, h, i = flat
     return (
@@ -399,6 +412,15 @@ def square_weight(weight: Any, size: int, what: str) -> np.ndarray:
 def is_isotropic(weight: np.ndarray) -> bool:
     """Return whether a packed weight (6,) is the same in every direction."""
     return bool(weight[0] == weight[1] == weight[2] and weight[3] == weight[4] == weight[5] == 0.0)
+
+
+def is_definite(weight: np.ndarray) -> bool:
+    """Return whether a packed weight (6,) leaves no direction free."""
+    xx, yy, zz, xy, xz, yz = weight.tolist()
+    if xy == xz == yz == 0.0:
+        return xx > 0.0 and yy > 0.0 and zz > 0.0
+    values = np.linalg.eigvalsh(unpack_sym(weight))
+    return bool(values[0] > 1e-9 * values[-1])
 
 
 def weight_along(weight: np.ndarray, direction: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from posable.goals.base import (
     are_points,
     checked_targets,
     device_target,
+    is_definite,
     named_axis,
     nonneg,
     numbers,
@@ -247,7 +249,8 @@ def pose_tolerances(tolerance: Any, angle: float | None, what: str) -> tuple[flo
 def pose_weights(weight: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the weights of position and rotation, packed as (6,), of the weight of a Pose."""
     if type(weight) is float:
-        return _isotropic_weights(weight, what)
+        return _UNIT_WEIGHTS if weight == 1.0 else _isotropic_weights(weight, f"{what}: weight")
+    what = f"{what}: weight"
     p_weight, r_weight = _weight_parts(weight, what)
     return weight_matrix(p_weight, what), weight_matrix(r_weight, what)
 
@@ -259,6 +262,9 @@ def _isotropic_weights(weight: float, what: str) -> tuple[np.ndarray, np.ndarray
     for one in out:
         one.flags.writeable = False
     return out
+
+
+_UNIT_WEIGHTS = _isotropic_weights(1.0, "")
 
 
 def _weight_parts(weight: Any, what: str) -> tuple[Any, Any]:
@@ -320,7 +326,7 @@ class Pose(Goal):
         self.body = body
         what = f"Pose({body!r})"
         super().__init__(label, pose_tolerances(tolerance, ANGLE_TOLERANCE, what), priority, robust)
-        self.weight = pose_weights(weight, what + ": weight")
+        self.weight = pose_weights(weight, what)
         self.point = None if point is None else numbers(point, (3,), what + ": point")
         self.set_target(target)
 
@@ -338,6 +344,14 @@ class Pose(Goal):
         return self._key(self.point)
 
     @property
+    def pins_frame(self) -> bool:
+        """Whether it is one target for the body's own frame, with a weight and a tolerance on each of its six axes."""
+        if self.point is not None or self.device_array is not None or self.target.ndim != 2:
+            return False
+        bounded = self.tolerance is POSE_TOLERANCES or (min(self.tolerance) > 0.0 and max(self.tolerance) < inf)
+        return bounded and (self.weight is _UNIT_WEIGHTS or all(map(is_definite, self.weight)))
+
+    @property
     def position(self) -> np.ndarray:
         """The position (..., 3) [m]."""
         return self.target[..., :3, 3]
@@ -351,7 +365,9 @@ class Pose(Goal):
         """Set the transform (..., 4, 4); three numbers change only the position of the present one."""
         what = f"Pose({self.body!r}): target"
         present = self.target if self.device_array is None else None
-        if present is not None and isinstance(target, (tuple, list, np.ndarray)) and are_points(target):
+        if present is None and type(target) is np.ndarray:
+            self.device_array, self.target = None, checked_targets(target, (4, 4), what)
+        elif present is not None and isinstance(target, (tuple, list, np.ndarray)) and are_points(target):
             position = checked_targets(target, (3,), what)
             try:
                 batch = np.broadcast_shapes(position.shape[:-1], self.target_batch)

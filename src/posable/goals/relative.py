@@ -144,7 +144,7 @@ class Relative(_Pair):
         self.body, self.other = body, other
         what = f"Relative({body!r}, {other!r})"
         super().__init__(label, pose_tolerances(tolerance, None, what), priority, robust)
-        self.weight = pose_weights(weight, what + ": weight")
+        self.weight = pose_weights(weight, what)
         self.point = None if point is None else numbers(point, (3,), what + ": point")
         self.turned = not are_points(target)
         self.rows = 6 if self.turned else 3

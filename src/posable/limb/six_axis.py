@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import entry, kernel, small
-from posable.engine.layout import AT, FRAME, MAX_MAGNITUDE
+from posable.engine.layout import AT, FRAME, MAX_MAGNITUDE, TARGETS
 
 WRIST, PARALLEL = 0.0, 1.0
 # Slices of a packed arm
@@ -26,6 +26,7 @@ HOME, REVERSED, ARM = 46, 58, 59  # the inverse of the tool's place at the zero 
 # limits; 1 where poses are refined later, the nearest first; poses
 WANTED, TURN, REST, ROOTS, POSE, FOUND, JACOBIAN, LIMITS, LATER, POSES = (
     0, 12, 24, 36, 50, 56, 68, 110, 128, 129)  # fmt: skip
+TRANSFORM = 16  # numbers of a target that is a transform by rows
 MOST = 16  # poses
 MEMORY = POSES + 7 * (MOST + 1)
 SAMPLES = 48  # of the equation for q_3 around the circle
@@ -536,21 +537,22 @@ def planar_poses(arm, m, limits, poses, count, q1, q5, q6):
 
 
 @kernel
-def set_motion(arm, place, at, turn, row, m):
+def set_motion(arm, target, at, step, turn, width, m):
     """Write the wanted motion, from the tool at the zero pose to the target, at m[WANTED:WANTED+12].
 
-    The position [m] is in the rows of `place`, its column `at`; the rotation in those of `turn`, from column `row` on.
+    The position [m] of a target is every `step`-th number from `at` on; the rows of its rotation begin at `turn`, and
+    are `width` numbers apart.
     """
     h = HOME
     for i in range(3):
-        total = place[i, at]
+        row, total = turn + width * i, target[at + step * i]
         for k in range(3):
-            total += turn[i, row + k] * arm[h + 9 + k]
+            total += target[row + k] * arm[h + 9 + k]
         m[TURN + 9 + i] = total
         for j in range(3):
             total = 0.0
             for k in range(3):
-                total += turn[i, row + k] * arm[h + 3 * k + j]
+                total += target[row + k] * arm[h + 3 * k + j]
             m[TURN + 3 * i + j] = total
     if arm[REVERSED] == 0.0:
         for k in range(12):
@@ -592,7 +594,7 @@ def six_axis_poses(arm, columns, target, lower, upper, start, out, m):
     Args:
         arm: (ARM,) as `six_axis_arm` packs it.
         columns: (6,) where the packed axes are in a pose.
-        target: (4, 4) [m] of the tool.
+        target: (TRANSFORM,) [m] of the tool, by rows.
         lower: (n,) [rad, m].
         upper: (n,) [rad, m].
         start: (n,) [rad, m]; joints that do not move the tool stay there.
@@ -603,7 +605,7 @@ def six_axis_poses(arm, columns, target, lower, upper, start, out, m):
         Their count.
     """
     m[LATER] = 0.0
-    set_motion(arm, target, 3, target, 0, m)
+    set_motion(arm, target, 3, 4, 0, 4, m)
     count = poses_of(arm, columns, lower, upper, start, m)
     for k in range(count):
         copy_pose(columns, start, m, k, out[k])
@@ -611,8 +613,11 @@ def six_axis_poses(arm, columns, target, lower, upper, start, out, m):
 
 
 @kernel
-def errors_at(arm, columns, place, pose, m):
-    """Return how far the tool of a pose (n,) is from the wanted motion and place (3,): [m], [rad]."""
+def errors_at(arm, columns, target, at, step, pose, m):
+    """Return how far the tool of a pose (n,) is from the wanted motion and place: [m], [rad].
+
+    The place [m] is every `step`-th number of a target from `at` on.
+    """
     set_identity(m, FOUND)
     for i in range(6):
         add_turn(m, FOUND, arm, i, pose[columns[i]])
@@ -624,9 +629,9 @@ def errors_at(arm, columns, place, pose, m):
         x, y, z = x - m[f + 9], y - m[f + 10], z - m[f + 11]
     for k in range(3):
         if arm[REVERSED] == 0.0:
-            gap = m[f + 3 * k] * x + m[f + 3 * k + 1] * y + m[f + 3 * k + 2] * z + m[f + 9 + k] - place[k]
+            gap = m[f + 3 * k] * x + m[f + 3 * k + 1] * y + m[f + 3 * k + 2] * z + m[f + 9 + k] - target[at + step * k]
         else:
-            gap = m[f + k] * x + m[f + 3 + k] * y + m[f + 6 + k] * z - place[k]
+            gap = m[f + k] * x + m[f + 3 + k] * y + m[f + 6 + k] * z - target[at + step * k]
         away += gap * gap
     trace, square = 0.0, 0.0
     for k in range(3):  # the axis of WANTED FOUND', times its sine
@@ -645,7 +650,8 @@ def nearest_poses(arm, columns, targets, tolerances, lower, upper, starts, poses
     Args:
         arm: (ARM,) as `six_axis_arm` packs it.
         columns: (6,) where the packed axes are in a pose.
-        targets: (t or 1, 2, TARGETS) of the springs of a pose goal: position, then orientation.
+        targets: (t or 1, TRANSFORM) of the tool, by rows, or (t or 1, 2 TARGETS) of the springs of a pose goal:
+            position, then orientation.
         tolerances: (2,) [m, rad].
         lower: (n,) [rad, m].
         upper: (n,) [rad, m].
@@ -659,16 +665,19 @@ def nearest_poses(arm, columns, targets, tolerances, lower, upper, starts, poses
         How many are not reached.
     """
     missed = 0
+    if targets.shape[1] == TRANSFORM:
+        at, step, turn, width = 3, 4, 0, 4
+    else:
+        at, step, turn, width = AT, 1, TARGETS + FRAME, 3
     for t in range(poses.shape[0]):
         row = targets[t % targets.shape[0]]
-        place, turn = row[0, AT : AT + 3], row[1, FRAME : FRAME + 9]
         usable = True
         for i in range(poses.shape[1]):
             poses[t, i] = min(max(starts[t, i], lower[i]), upper[i])
             usable = usable and math.isfinite(starts[t, i]) and abs(poses[t, i]) <= MAX_MAGNITUDE
         reached = False
         if usable:
-            set_motion(arm, place.reshape(3, 1), 0, turn.reshape(3, 3), 0, m)
+            set_motion(arm, row, at, step, turn, width, m)
             m[LATER] = 1.0
             for i in range(poses.shape[1]):
                 starts[t, i] = poses[t, i]
@@ -679,7 +688,7 @@ def nearest_poses(arm, columns, targets, tolerances, lower, upper, starts, poses
                     for i in range(6):
                         poses[t, columns[i]] = min(max(m[POSE + i], lower[columns[i]]), upper[columns[i]])
                     break
-            errors[t, 0], errors[t, 1] = errors_at(arm, columns, place, poses[t], m)
+            errors[t, 0], errors[t, 1] = errors_at(arm, columns, row, at, step, poses[t], m)
             reached = errors[t, 0] <= tolerances[0] and errors[t, 1] <= tolerances[1]
         good[t] = 1 if reached else 0
         missed += 0 if reached else 1

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from posable.engine.bounds import CONVERGED
-from posable.engine.jit import run_chunks
+from posable.engine.jit import machine_code, run_chunks, solving_time
 from posable.engine.joints import TURN
-from posable.engine.layout import FIRST, KIND, LAST, PARENT, WEIGHT
-from posable.goals.orientation import Pose
+from posable.engine.layout import FIRST, KIND, LAST, PARENT, TARGETS, WEIGHT
+from posable.goals.base import Goal
+from posable.goals.orientation import POSE_TOLERANCES, Pose
 from posable.limb.six_axis import (
     ARM,
     AXIS,
@@ -29,20 +30,23 @@ from posable.limb.six_axis import (
     PLACE,
     REVERSED,
     SINE,
+    TRANSFORM,
     WRIST,
     nearest_poses,
     six_axis_poses,
 )
 from posable.model.kinematics import forward, scratch
-from posable.model.skeleton import Skeleton
+from posable.model.skeleton import Skeleton, per_figure
 from posable.problem import Problem
-from posable.solvers.base import SMALL, RawResult, SolveOptions
+from posable.solvers.base import SMALL, RawResult, SolveOptions, limits_of
+from posable.solvers.result import Result
 
 CHUNK = 256  # problems per thread and turn
 TIGHT = 1e-6  # [m, rad]: tolerance that the closed form always meets
 NEARLY = 1e-5  # [m, rad]: error of axes that count as meeting or parallel, as in rounded files
 _ONE_ROW = (np.full(1, CONVERGED), np.zeros(1), np.zeros(1))  # codes, iterations and evaluations of a single solve
-for _array in _ONE_ROW:
+_TOLERANCES = np.array(POSE_TOLERANCES)
+for _array in (*_ONE_ROW, _TOLERANCES):
     _array.flags.writeable = False  # shared by all of them
 
 
@@ -117,8 +121,8 @@ class SixAxisArm:
             start: (n,) [rad, m]; joints that do not move the tool stay there.
         """
         out = np.empty((MOST, self.size))
-        target = np.ascontiguousarray(target)
-        count = six_axis_poses(self.packed, self.columns, target, lower, upper, start, out, np.empty(MEMORY))
+        flat, work = target.reshape(TRANSFORM), np.empty(MEMORY)
+        count = six_axis_poses(self.packed, self.columns, flat, lower, upper, start, out, work)
         return out[:count]
 
     def solve(self, problem: Problem, options: SolveOptions) -> tuple[RawResult, np.ndarray | None]:
@@ -135,19 +139,105 @@ class SixAxisArm:
             run_chunks(lambda piece: self._solve_chunk(problem, options, raw, piece), t, CHUNK, options.threads)
             missed = t - np.count_nonzero(good)
         else:
-            missed = nearest_poses(
-                self.packed, self.columns, problem.targets, problem.tolerances, options.lower, options.upper,
+            missed = (nearest_poses if t > 1 else nearest_pose)(
+                self.packed, self.columns, spring_targets(problem), problem.tolerances, options.lower, options.upper,
                 options.starts, poses, errors, good, scratch(MEMORY),
             )  # fmt: skip
         return raw, np.flatnonzero(good == 0) if missed else None
 
     def _solve_chunk(self, problem: Problem, options: SolveOptions, raw: Any, piece: slice) -> None:
         """Solve some problems of a batch."""
-        targets = problem.targets if len(problem.targets) == 1 else problem.targets[piece]
+        targets = spring_targets(problem)
+        targets = targets if len(targets) == 1 else targets[piece]
         nearest_poses(
             self.packed, self.columns, targets, problem.tolerances, options.lower, options.upper,
             options.starts[piece], raw.poses[piece], raw.errors[piece], raw.good[piece], scratch(MEMORY),
         )  # fmt: skip
+
+
+# --- One pose, without a packed problem ---
+
+
+class ArmResult(Result):
+    """The result of one Pose that a six-axis arm reaches; everything but the pose is made on access."""
+
+    def __init__(self, arguments: tuple[Any, ...], poses: np.ndarray, errors: np.ndarray, begin: float):
+        self._arguments, self._poses, self._errors = arguments, poses, errors
+        self.pose, self.ok, self.solver, self.shape = poses[0], True, "newton", ()
+        self.chosen, self.searches = {}, {}
+        self.seconds = solving_time() - begin
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem."""
+        return Problem(*self._arguments[:2])
+
+    @cached_property
+    def options(self) -> SolveOptions:
+        """The checked arguments of the solve."""
+        return SolveOptions(*self._arguments[2:])
+
+    @cached_property
+    def outcome(self) -> RawResult:
+        """What the closed form returned."""
+        return RawResult(self._poses, _ONE_ROW[0], self._errors, _ONE_ROW[1], _ONE_ROW[2], None, np.ones(1))
+
+
+class LoneArm:
+    """A six-axis arm and its limits, for solves of one Pose without a packed problem."""
+
+    def __init__(self, arm: SixAxisArm, skeleton: Skeleton, limits: bool):
+        self.arm, self.skeleton = arm, skeleton
+        self.lower, self.upper = limits_of(skeleton, limits)[:2]
+
+    def solve(self, goal: Goal, start: np.ndarray, rest: tuple[Any, ...], begin: float) -> ArmResult | None:
+        """Return the pose nearest to a start that reaches a goal; None if there is none.
+
+        Args:
+            goal: A Pose that pins the frame.
+            start: (n,) [rad, m].
+            rest: The other `SolveOptions`.
+            begin: [s], when the call began.
+        """
+        arm, lower, upper = self.arm, self.lower, self.upper
+        starts, poses, errors = start.copy().reshape(1, -1), np.empty((1, arm.size)), np.empty((1, 2))
+        missed = nearest_pose(
+            arm.packed, arm.columns, goal.target.reshape(1, TRANSFORM),
+            _TOLERANCES if goal.tolerance is POSE_TOLERANCES else np.array(goal.tolerance),
+            lower, upper, starts, poses, errors, np.empty(1, np.int64), scratch(MEMORY),
+        )  # fmt: skip
+        return None if missed else ArmResult((self.skeleton, goal, starts, lower, upper, *rest), poses, errors, begin)
+
+
+@per_figure
+def lone_arm(skeleton: Skeleton, body: str, limits: bool) -> LoneArm | None:
+    """Return the closed form of the arm that carries a body; None if there is none, or a solve needs more."""
+    if limits_of(skeleton, limits)[2] is not None or skeleton.couplings or skeleton.loops:
+        return None
+    if skeleton.free_root is not None or body not in (*skeleton.site_names, *skeleton.names):
+        return None
+    arm = six_axis_arm(skeleton, body)
+    return None if arm is None else LoneArm(arm, skeleton, limits)
+
+
+# --- Problems ---
+
+
+_code: list[Any] = []  # of `nearest_poses`
+
+
+def nearest_pose(*arguments: Any) -> int:
+    """Call `nearest_poses` for one problem, by its machine code from the second call on (see `machine_code`)."""
+    if _code:
+        return _code[0](*arguments)
+    missed = nearest_poses(*arguments)
+    _code.append(machine_code(nearest_poses.compiled, arguments))
+    return missed
+
+
+def spring_targets(problem: Problem) -> np.ndarray:
+    """Return the targets of a problem as `nearest_poses` reads them."""
+    return problem.targets.reshape(-1, 2 * TARGETS)
 
 
 def arm_of(problem: Problem) -> SixAxisArm | None:
