@@ -18,9 +18,10 @@ from posable._files import save_picture
 from posable._solve import box_of, check_device, solve
 from posable.engine.bounds import CONVERGED
 from posable.engine.joints import SLIDE
-from posable.engine.layout import FIRST, LAST, MAX_MAGNITUDE, PARENT
+from posable.engine.layout import FIRST, LAST, PARENT
 from posable.errors import GoalError, PosableError
 from posable.goals import Pose, Position
+from posable.goals.base import nonneg, numbers
 from posable.limb import Limb
 from posable.limb.solver import limb_of_body
 from posable.model.kinematics import as_poses, forward, path_of
@@ -131,11 +132,12 @@ def reach(
     turns = read_orientations(orientations)
     spacing = None
     if points is None:
-        if not 0.0 < grid <= MAX_MAGNITUDE:
-            raise GoalError("grid", expected=f"a length [m] up to {MAX_MAGNITUDE:g}", got=grid)
-        spacing, tried = float(grid), grid_points(skeleton, site, pose, float(grid))
+        spacing = nonneg(grid, "grid")
+        if not spacing:
+            raise GoalError("grid", expected="a length [m] above 0", got=grid)
+        tried = grid_points(skeleton, site, pose, spacing)
     else:
-        tried = np.asarray(points, dtype=float).reshape(-1, 3)
+        tried = numbers(points, (3,), "points").reshape(-1, 3)
     still = freeze_root(skeleton)
     device = device_for(device, len(tried))
     limb = limb_to(still, site)

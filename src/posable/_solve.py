@@ -371,7 +371,7 @@ def starts_of(problem: Problem, start: Any, *, spread: bool = True) -> tuple[np.
     n = problem.skeleton.size
     try:
         given = np.array(problem.skeleton.rest if start is None else start, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SolverError("start", expected=f"numbers of shape (..., {n})", got=repr(start)) from None
     if given.shape[-1:] != (n,):
         raise SolverError("start", expected=f"shape (..., {n})", got=f"shape {given.shape}")

@@ -17,7 +17,7 @@ from posable._explain import explain
 from posable._reach import reach
 from posable._solve import Session, solve
 from posable.control import Controller
-from posable.errors import unknown
+from posable.errors import PosableError, unknown
 from posable.goals.base import Goal
 from posable.limb import Limb
 from posable.mocap.calibrate import calibrate
@@ -138,6 +138,8 @@ def warm_up(
     Returns:
         The seconds of each part, by its name.
     """
+    if not isinstance(skeleton, Skeleton | None):
+        raise PosableError(f"warm_up: expected a Skeleton, got {skeleton!r}")
     figure, usual = _hand()
     figure = skeleton or figure
     given: list[Goal]

@@ -469,7 +469,7 @@ def limit_of(value: Any, n: int, what: str) -> np.ndarray:
     """Return limits (n,), positive, infinity allowed, given as a number or (n,); raises SolverError."""
     try:
         out = np.broadcast_to(np.asarray(value, dtype=float), (n,))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SolverError(what, expected=f"a positive number or {n} of them", got=repr(value)) from None
     if not (out >= LEAST_LIMIT).all():
         raise SolverError(what, expected=f"positive numbers, at least {LEAST_LIMIT:g}", got=repr(value))
@@ -478,11 +478,7 @@ def limit_of(value: Any, n: int, what: str) -> np.ndarray:
 
 def _seconds(value: Any, what: str) -> float:
     shortest, longest = SECONDS
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float, np.number))
-        or not shortest <= float(value) <= longest
-    ):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not shortest <= value <= longest:
         raise SolverError(what, expected=f"{shortest:g} to {longest:g} seconds", got=repr(value))
     return float(value)
 

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posable.errors import SkeletonError, did_you_mean
-from posable.model.joints import Ball, Free, Joint, JointMotion, Revolute, Site, Universal, rotation_about, unit_axis
+from posable.model.joints import (
+    Ball,
+    Free,
+    Joint,
+    JointMotion,
+    Revolute,
+    Site,
+    Universal,
+    floats_of,
+    rotation_about,
+    unit_axis,
+)
 from posable.model.skeleton import Skeleton
 from posable.registry import Registry
 
@@ -292,7 +303,8 @@ def planar_arm(lengths: Sequence[float] = (15, 10, 5), *, limits: Any = None, re
     The lengths of Parent's worked example are the default. limits: None for free turning, one (lower, upper) [rad]
     for all joints, or (k, 2). rest: an angle [rad] for all joints, or (k,).
     """
-    links = np.atleast_1d(np.asarray(lengths, dtype=float))
+    given = floats_of(lengths)
+    links = np.atleast_1d(np.nan if given is None else given)
     k = links.size
     if links.ndim != 1 or k == 0 or not np.all(np.isfinite(links) & (links > 0.0)):
         raise SkeletonError(f"lengths: expected one positive number [m] per link, got {lengths!r}", name="planar_arm")

@@ -35,7 +35,7 @@ from posable.engine.layout import (
 )
 from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPRING, PIXEL_SPRING
 from posable.errors import GoalError, SkeletonError, UnknownName
-from posable.goals.base import CHUNK, Goal, Spring, UnknownInGoal, has_last_row, unique_names
+from posable.goals.base import CHUNK, Goal, Spring, UnknownInGoal, goals_in, has_last_row, unique_names
 from posable.model.kinematics import (
     Part,
     as_poses,
@@ -90,10 +90,8 @@ class Problem:
     def __init__(self, skeleton: Skeleton, goals: Goal | Iterable[Goal], *, on_gpu: bool = False):
         if not isinstance(skeleton, Skeleton):
             raise SkeletonError(f"expected a Skeleton, such as posable.figures.human(), got {skeleton!r}")
-        if type(goals) is not list and (isinstance(goals, str) or not isinstance(goals, (Goal, Iterable))):
-            raise GoalError("goals", expected="a goal, or several", got=repr(goals))
         self.skeleton = skeleton
-        self._goals: tuple[Goal, ...] = (goals,) if isinstance(goals, Goal) else tuple(goals)
+        self._goals: tuple[Goal, ...] = tuple(goals) if type(goals) is list else goals_in(goals)
         key = constants_key(skeleton, self._goals)
         template = _TEMPLATES.get(key)
         if key is not None and template is None and any(goal.target_batch for goal in self._goals):
@@ -480,7 +478,7 @@ class Problem:
         if shape and len(targets) == 1 and (plain or isinstance(value, np.ndarray)):
             try:
                 value = np.array(value, dtype=float)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 value = _NO_TARGET  # `moved` raises with the reason
             good = value.shape == shape and (shape != (4, 4) or has_last_row(value))
             if good and take_targets(value.reshape(1, -1), targets, self.first_rows[goal]) < 0:

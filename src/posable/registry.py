@@ -75,6 +75,8 @@ class Registry:
         Raises:
             UnknownName: There is no such name.
         """
+        if not isinstance(name, str):
+            raise unknown(self.kind, name, self.names())
         if name in self._entries:
             return self._entries[name]
         if name not in self._homes:

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -397,3 +398,50 @@ def test_a_view_of_a_buffer_that_is_not_there(tmp_path):
     path.write_text(json.dumps(document))
     with pytest.raises(FormatError, match=r"bufferViews\[0\]\.buffer: expected an index into 0 buffers"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("element", "found"),
+    [
+        ('<replicate count="2000000" offset="1 0 0"><geom size=".1"/></replicate>', "2e+06"),
+        ('<replicate count="200" sep=">"><replicate count="200"><geom size=".1"/></replicate></replicate>', "40000"),
+        ('<composite type="cable" count="200000 1 1" size="1"/>', "200000"),
+        ('<body name="b"><flexcomp name="f" type="grid" count="300 300 300" spacing="1 1 1"/></body>', "2.7e+07"),
+        ('</worldbody><asset><hfield name="h" nrow="30000" ncol="30000" size="1 1 1 1"/></asset><worldbody>', "9e+08"),
+        ('</worldbody><asset><texture name="t" width="60000" height="60000"/></asset><worldbody>', "3.6e+09"),
+        ('</worldbody><size nuser_body="100000000"/><worldbody>', "1e+08"),
+    ],
+)
+def test_what_mujoco_would_expand_is_bounded_first(element, found):
+    pytest.importorskip("mujoco")
+    text = f'<mujoco><worldbody><body><joint/><geom size="1"/></body>{element}</worldbody></mujoco>'
+    with pytest.raises(FormatError, match=f":1:.*at most .*found {re.escape(found)}$"):
+        load(text, format="mjcf")
+    load(text.replace(element, f"<!-- {element} -->"), format="mjcf")
+
+
+def test_more_nodes_than_ufbx_survives_are_refused(tmp_path):
+    pytest.importorskip("ufbx")
+    models = "".join(f'Model: {i}, "Model::a{i}", "LimbNode" {{ }}\n' for i in range(1, 5000))
+    links = "".join(f'C: "OO",{i},0\n' for i in range(1, 5000))
+    path = tmp_path / "many.fbx"
+    path.write_text(
+        "; FBX 7.4.0 project file\nFBXHeaderExtension:  { FBXVersion: 7400 }\n"
+        f"Objects: {{\n{models}}}\nConnections: {{\n{links}}}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, posable; posable.load(sys.argv[1])", str(path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done  # not a crash
+    assert "at most 2500 nodes" in done.stderr
+
+
+def test_links_that_collide_with_none_are_counted_first(tmp_path):
+    links = "".join(
+        f'<link name="l{i}"/><joint name="j{i}" type="fixed"><parent link="a"/><child link="l{i}"/></joint>'
+        for i in range(1100)
+    )
+    apart = "".join(f'<disable_default_collisions link="l{i}"/>' for i in range(1100))
+    with pytest.raises(FormatError, match=r"at most 1000000 pairs, found 1100 links times 1101"):
+        load(f'<robot name="r"><link name="a"/>{links}</robot>', format="urdf", srdf=f"<robot>{apart}</robot>")

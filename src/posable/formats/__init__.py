@@ -129,6 +129,8 @@ def text_or_file(path: str | bytes | PathLike[str], format: str | None) -> Sourc
         if format is None:
             raise PosableError("load: expected format='urdf' or 'mjcf' with a text, got format=None")
         return Source(f"<{format} text>", path.encode("utf-8"), on_disk=False)
+    if not isinstance(path, (str, PathLike)):  # a number would be taken for an open file, and closed
+        raise PosableError(f"load: expected a path, got {path!r}")
     return open_source(path)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from posable.errors import FormatError
-from posable.formats.base import Format, Options, bound_count
+from posable.formats.base import Format, Options
 from posable.formats.node_tree import (
     Node,
     NodeAnimation,
@@ -32,13 +32,18 @@ from posable.model.motion import Motion
 
 Floats = NDArray[np.float64]
 DEFAULT_FPS = 30.0
+MOST_OBJECTS = 2500  # in one list of ufbx
 MOST_FRAMES = 1_000_000  # of all joints together: a bound on files that state an absurd length
 
 
 class _KeepAlive:
-    """Keeps a reference to every ufbx object: version 0.0.5 frees some while others still point to them."""
+    """Keeps a reference to every ufbx object: version 0.0.5 frees some while others still point to them.
 
-    def __init__(self) -> None:
+    With 3,600 and more of one kind it crashes when they are freed, so lists are bounded.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
         self.objects: list[Any] = []
 
     def __call__(self, thing: Any) -> Any:
@@ -49,6 +54,8 @@ class _KeepAlive:
     def each(self, things: Any) -> list[Any]:
         """Keep a list and its members; return them."""
         self(things)
+        if len(things) > MOST_OBJECTS:
+            raise self.source.error(expected=f"at most {MOST_OBJECTS} nodes or animated properties", found=len(things))
         return [self(things[i]) for i in range(len(things))]
 
 
@@ -66,12 +73,11 @@ def read(source: Source, options: Options) -> Scene:
 
 
 def _read(source: Source, options: Options) -> Scene:
-    held = _KeepAlive()
+    held = _KeepAlive(source)
     scene = held(_open(source))
     found = [node for node in held.each(scene.nodes) if not node.is_root]
     if not found:
         raise source.error("FBX without nodes", expected="a skeleton", found="none")
-    bound_count(source, len(found), "nodes")
     nodes, index = _nodes(source, found, held)
     skins = {i: skin for i, node in enumerate(found) if (skin := _read_skin(node, index, held)) is not None}
     bones = {i for i, node in enumerate(found) if held(node.bone) is not None}

@@ -7,6 +7,7 @@ quaternions, which are rotation vectors; `skeleton.to_qpos` and `from_qpos` conv
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from posable.formats.base import Format, Options, build_skeleton
+from posable.formats.base import MAX_JOINTS, Format, Options, build_skeleton
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source
 from posable.model import shapes as solids
@@ -29,6 +30,16 @@ _WRAP_JOINT = 1  # mjtWrap: a joint of a fixed tendon
 _OBJ_SITE = 6  # mjtObj
 _RGB, _FLAT = 1, 0  # mjtTextureRole of colours, mjtTexture of pictures
 _GREY = (0.5, 0.5, 0.5, 1.0)  # rgba of geoms that state none
+_ELEMENT = re.compile(rb"<(/?)(\w+)((?:[^<>\"']|\"[^\"]*\"|'[^']*')*)>")
+_ATTRIBUTE = re.compile(rb"(\w+)\s*=\s*[\"']([^\"']*)")
+_EXPANDED = {  # what MuJoCo creates beyond the contents of a file: (attributes that are multiplied, most, of what)
+    b"replicate": ((b"count",), MAX_JOINTS, "copies"),
+    b"composite": ((b"count",), MAX_JOINTS, "elements"),
+    b"flexcomp": ((b"count",), 10 * MAX_JOINTS, "points"),
+    b"hfield": ((b"nrow", b"ncol"), 10_000_000, "heights"),
+    b"texture": ((b"width", b"height"), 100_000_000, "pixels"),
+}
+_MOST_USER_NUMBERS = 1000  # per element, `nuser_body` and its like
 _COLLISION_GROUP = 3  # geoms of this group and above are for collision, by the convention of most models
 
 
@@ -64,6 +75,7 @@ def compile_model(source: Source) -> Any:
         mujoco: Any = import_module("mujoco")  # type checkers cannot see its compiled names
     except ImportError:
         raise source.error("MJCF is read through MuJoCo: pip install 'posable[mujoco]'") from None
+    _bound_expansion(source)
     try:
         text = source.data.decode("utf-8")
         spec = mujoco.MjSpec.from_file(str(source.path)) if source.on_disk else mujoco.MjSpec.from_string(text)
@@ -79,6 +91,41 @@ def compile_model(source: Source) -> Any:
         raise source.error(f"MuJoCo refuses it: {' '.join(str(problem).split())}") from None
     source.warn(f"missing mesh files ({len(missing)}), the geoms that use them were left out: {missing[0]!r}, ...")
     return model
+
+
+def _bound_expansion(source: Source) -> None:
+    """Refuse a file in which a few numbers make MuJoCo allocate far more than the file holds."""
+    data = re.sub(rb"<!--.*?-->", lambda comment: b" " * len(comment[0]), source.data, flags=re.DOTALL)
+    copies = [1.0]  # of what is inside each replicate that is open
+    for match in _ELEMENT.finditer(data):
+        end, tag, rest = match.groups()
+        if end:
+            if tag == b"replicate" and len(copies) > 1:
+                copies.pop()
+            continue
+        given = dict(_ATTRIBUTE.findall(rest))
+        if tag == b"size":
+            user = max((_product(value) for key, value in given.items() if key.startswith(b"nuser")), default=0.0)
+            if user > _MOST_USER_NUMBERS:
+                raise source.error(
+                    offset=match.start(), expected=f"at most {_MOST_USER_NUMBERS} user numbers", found=f"{user:g}"
+                )
+        if tag not in _EXPANDED:
+            continue
+        keys, most, what = _EXPANDED[tag]
+        total = copies[-1] * float(np.prod([_product(given.get(key, b"1")) for key in keys]))
+        if total > most:
+            raise source.error(offset=match.start(), expected=f"at most {most} {what}", found=f"{total:g}")
+        if tag == b"replicate" and not rest.endswith(b"/"):
+            copies.append(max(total, 1.0))
+
+
+def _product(text: bytes) -> float:
+    """Return the product of the numbers in an attribute; 1 if they are none, which MuJoCo reports."""
+    try:
+        return float(np.prod([float(word) for word in text.split()[:3]]))
+    except ValueError:
+        return 1.0
 
 
 def _drop_missing_meshes(spec: Any, source: Source) -> list[str]:

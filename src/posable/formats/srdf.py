@@ -68,8 +68,11 @@ def _disabled_pairs(srdf: Source, robot: Element, home: dict[str, str], lost: se
         return text(srdf, element, "link1"), text(srdf, element, "link2")
 
     disabled = [links(element) for element in robot.all("disable_collisions")]
-    for element in robot.all("disable_default_collisions"):
-        link = text(srdf, element, "link")
+    alone = {text(srdf, element, "link"): element for element in robot.all("disable_default_collisions")}
+    for link, element in alone.items():
+        if len(alone) * len(home) > MOST_PAIRS:
+            found = f"{len(alone)} links times {len(home)}"
+            raise srdf.error(offset=element.place, expected=f"at most {MOST_PAIRS} pairs", found=found)
         disabled += [(link, other) for other in home if other != link]
     enabled = {frozenset(links(element)) for element in robot.all("enable_collisions")}
     lost.update(link for pair in (*disabled, *enabled) for link in pair if link not in home)
@@ -116,4 +119,5 @@ def _states(srdf: Source, robot: Element, skeleton: Skeleton, source: Source, lo
     return poses
 
 
+MOST_PAIRS = 1_000_000  # that disable_default_collisions may stand for
 SLACK = 1e-3  # [rad, m]: by how much rounded values of a state may exceed limits

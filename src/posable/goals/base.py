@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -96,7 +97,7 @@ class Goal:
             raise GoalError(f"{self}: priority", expected="an integer", got=repr(priority))
         self.priority = int(priority)
         if robust is not None:
-            if not (isinstance(robust, (int, float, np.number)) and 0.0 < float(robust) < np.inf):
+            if not (isinstance(robust, (int, float, np.number)) and 0.0 < robust < np.inf):
                 raise GoalError(f"{self}: robust", expected="None or a positive number", got=repr(robust))
             if not 1.0 / MAX_MAGNITUDE <= robust <= MAX_MAGNITUDE:
                 raise GoalError(
@@ -195,7 +196,7 @@ def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
     """
     try:
         out = np.array(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise GoalError(
             what, expected=f"numbers of shape (..., {', '.join(map(str, shape))})", got=repr(value)
         ) from None
@@ -231,7 +232,7 @@ def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray
     """
     try:
         out = np.array(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         out = numbers(value, shape, what)  # raises with the reason
     if out.shape == shape:  # one target: floats are quicker than arrays of 3 to 16 numbers
         flat = out.ravel().tolist()
@@ -319,13 +320,26 @@ def nonneg(value: Any, what: str) -> float:
     """
     try:
         out = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise GoalError(what, expected="a non-negative number", got=repr(value)) from None
     if not out >= 0.0 or (out == np.inf and not what.endswith("tolerance")):
         raise GoalError(what, expected="a finite non-negative number", got=repr(value))
     if out > MAX_MAGNITUDE and not what.endswith("tolerance"):
         raise GoalError(what, expected=f"at most {MAX_MAGNITUDE:g}", got=repr(value))
     return out
+
+
+def goals_in(goals: Any, what: str = "goals") -> tuple[Goal, ...]:
+    """Return one goal or several as a tuple.
+
+    Raises:
+        GoalError: They are neither.
+    """
+    if isinstance(goals, Goal):
+        return (goals,)
+    if isinstance(goals, str) or not isinstance(goals, Iterable):
+        raise GoalError(what, expected="a goal, or several", got=repr(goals))
+    return tuple(goals)
 
 
 def unit_vectors(value: Any, what: str) -> np.ndarray:
@@ -391,7 +405,7 @@ def square_weight(weight: Any, size: int, what: str) -> np.ndarray:
     """Return a weight as (size, size), given as a number, `size` numbers or a positive semidefinite matrix."""
     try:
         value = np.asarray(weight, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = np.full((), np.nan)
     if value.shape in ((), (1,), (1, 1)):
         return nonneg(value.reshape(()), what) * np.eye(size)

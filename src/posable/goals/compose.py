@@ -12,6 +12,7 @@ from posable.errors import GoalError
 from posable.goals.base import (
     Goal,
     Spring,
+    goals_in,
     nonneg,
     numbers,
     pack_sym,
@@ -56,7 +57,7 @@ class AnyOf(Goal):
         robust: float | None = None,
     ):
         given: list[Goal] = []
-        for goal in goals:
+        for goal in goals_in(goals, "AnyOf: goals"):
             if isinstance(goal, Goal) and not isinstance(goal, Posture):
                 given.append(goal)
             else:
@@ -131,7 +132,7 @@ class Weighted(Goal):
         priority: int = 0,
         robust: float | None = None,
     ):
-        given = tuple(goals)
+        given = goals_in(goals, "Weighted: goals")
         for goal in given:
             if not (isinstance(goal, Goal) and goal.rows):
                 raise GoalError(

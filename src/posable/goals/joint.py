@@ -54,7 +54,10 @@ class Coupling(Goal):
         if self.weight.ndim > 2 or (self.weight < 0.0).any() or not _is_diagonal(self.weight):
             expected = "a number, one per degree of freedom, or a diagonal matrix, all non-negative"
             raise GoalError(f"{self}: weight", expected=expected, got=repr(weight))
-        self.ratio = float(numbers(ratio, (), f"{self}: ratio"))
+        factor = numbers(ratio, (), f"{self}: ratio")
+        if factor.ndim:
+            raise GoalError(f"{self}: ratio", expected="one number", got=repr(ratio))
+        self.ratio = float(factor)
         self.set_target(offset)
 
     def default_label(self) -> str:
@@ -230,10 +233,12 @@ class Posture(Goal):
             for joint, gain in self.gains.items():
                 out[skeleton.index(joint)] = nonneg(gain, f"Posture: stiffness of {joint!r}")
             return out
-        gains = np.broadcast_to(numbers(self.gains, (), "Posture: stiffness"), (skeleton.size,))
+        gains = numbers(self.gains, (), "Posture: stiffness")
+        if gains.shape not in ((), (1,), (skeleton.size,)):
+            raise GoalError("Posture: stiffness", expected=f"one number or {skeleton.size}", got=f"shape {gains.shape}")
         if (gains < 0.0).any():
             raise GoalError("Posture: stiffness", expected="non-negative numbers", got=f"{gains.min():g}")
-        return gains.copy()
+        return np.broadcast_to(gains, (skeleton.size,)).copy()
 
 
 def dof_spring(

@@ -120,7 +120,8 @@ class Balance(Goal):
 
     def set_target(self, target: Any) -> None:
         """Set the polygon: points (k, 3) [m], names, or None."""
-        if target is None or (not isinstance(target, str) and all(isinstance(name, str) for name in target)):
+        named = isinstance(target, (list, tuple, set, frozenset)) and all(isinstance(name, str) for name in target)
+        if target is None or named:
             self.polygon: Any = None if target is None else tuple(target)
             if self.polygon == ():
                 raise GoalError("Balance: polygon", expected="points (k, 3) or names", got="none")

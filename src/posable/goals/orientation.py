@@ -274,7 +274,7 @@ def _weight_parts(weight: Any, what: str) -> tuple[Any, Any]:
         return weight[0], weight[1]
     try:
         value = np.asarray(weight, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = np.zeros(0)
     if value.shape in ((1,), (1, 1), (3,), (3, 3)):
         return value, TURNING * value

@@ -82,7 +82,7 @@ class Pixel(Goal):
         what = f"Pixel({self.body!r}): uv"
         try:
             values = np.array(target, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise GoalError(what, expected="numbers of shape (..., 2) or (..., 3)", got=repr(target)[:60]) from None
         if values.ndim == 0 or values.shape[-1] not in (2, 3):
             raise GoalError(what, expected="shape (..., 2) or (..., 3)", got=f"shape {values.shape}")

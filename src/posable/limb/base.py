@@ -44,7 +44,7 @@ def read_target(target: Any) -> tuple[int, np.ndarray, tuple[int, ...]]:
     """Return (task, (t, 12) position and frame by rows, leading axes) of (..., 4, 4), a RigidTransform or (..., 3)."""
     try:
         value = np.asarray(target.as_matrix() if hasattr(target, "as_matrix") else target, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise GoalError(
             "target", expected="a 4x4 matrix, a RigidTransform or three numbers", got=repr(target)
         ) from None
@@ -84,7 +84,7 @@ def read_numbers(value: Any, what: str, tail: tuple[int, ...] = ()) -> np.ndarra
     wanted = "three finite numbers" if tail else "a finite number"
     try:
         out = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise GoalError(what, expected=wanted, got=repr(value)) from None
     if isinstance(value, (bool, str)) or out.shape[out.ndim - len(tail) :] != tail:
         raise GoalError(what, expected=wanted, got=repr(value) if out.ndim < 2 else f"shape {out.shape}")

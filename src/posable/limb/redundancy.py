@@ -101,7 +101,7 @@ def as_objective(limb: LimbCore, objective: Any) -> Objective:
                 raise SolverError("objective", expected=f"a gradient of shape {pose.shape}", got=gradient.shape)
         try:
             return float(answer), gradient
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise SolverError("objective", expected="a number, or a number and a gradient", got=repr(answer)) from None
 
     return measure

@@ -14,12 +14,12 @@ from posable.engine.joints import SLIDE, TURN
 from posable.engine.layout import FRAME, KIND, SPRING_KIND
 from posable.engine.springs import ORIENTATION_SPRING
 from posable.errors import GoalError, PosableError
-from posable.goals.base import Goal
+from posable.goals.base import Goal, nonneg
 from posable.goals.joint import Posture
 from posable.mocap.retime import timed
 from posable.mocap.smooth import smooth_goals
 from posable.mocap.unwrap import WHOLE_TURN, full_turn_angles, within_turns
-from posable.model.motion import Motion
+from posable.model.motion import Motion, frame_rate
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SolveOptions
@@ -127,6 +127,7 @@ def follow(
         GoalError: No goal has targets for T frames.
         SolverError: A limit is not positive.
     """
+    fps, smooth = frame_rate(fps, "follow: fps"), nonneg(smooth, "follow: smooth")
     problem = _over_time(skeleton, goals if near is None else _with_near(skeleton, goals, near))
     n, total = skeleton.size, problem.batch_shape[0]
     speed = np.full(n, np.inf) if velocity is None else limit_of(velocity, n, "velocity")

@@ -14,6 +14,7 @@ import numpy as np
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
 from posable.mocap.role_frames import BONES, RoleFrames, bone_errors, standing_axis
+from posable.mocap.screen import motion_for
 from posable.mocap.supports import FootSteps, Solid, nearest_face, read_solids
 from posable.mocap.target_body import TargetBody, with_all_solid
 from posable.model.body_plan import SIDES, BodyPlan, body_plan
@@ -80,7 +81,7 @@ def motion_quality(
     Returns:
         A mapping of measures, with units in their names.
     """
-    if len(motion) < 3:
+    if len(motion_for("motion_quality", motion)) < 3:
         raise PosableError(f"motion_quality: expected three frames or more, got {len(motion)}")
     body = TargetBody(body_plan(motion.skeleton))
     ours = RoleFrames(motion, body.plan, np.eye(3))

@@ -148,6 +148,8 @@ def retarget(
     """
     if not len(motion_for("retarget", motion)):
         raise PosableError("retarget: expected a motion with frames, got none")
+    if not isinstance(skeleton, Skeleton):
+        raise PosableError(f"retarget: expected a Skeleton, such as load('g1.xml').skeleton, got {skeleton!r}")
     if not 0.0 <= smooth < np.inf:
         raise PosableError(f"retarget: expected smooth of 0 seconds or more, got {smooth!r}")
     if device not in ("cpu", "cuda"):

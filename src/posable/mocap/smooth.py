@@ -197,7 +197,7 @@ def smooth_take(
 def _period(seconds: Any) -> float:
     try:
         value = float(seconds)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = np.nan
     if not 0.0 < value <= LONGEST:
         raise PosableError(f"smooth: expected seconds above 0 and up to {LONGEST:g}, got {seconds!r}")

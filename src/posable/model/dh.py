@@ -38,7 +38,10 @@ def from_dh(
     Raises:
         SkeletonError: With every fault of the table at once.
     """
-    table = [tuple(float(x) for x in row) for row in rows]
+    try:
+        table = [tuple(float(x) for x in row) for row in rows]
+    except (TypeError, ValueError, OverflowError):
+        raise SkeletonError("rows: expected (a, alpha, d, theta) per joint, all numbers", name=name) from None
     kinds = kinds or "r" * len(table)
     faults = [f"row {i + 1}: expected 4 finite numbers (a, alpha, d, theta), got {row}" for i, row in enumerate(table)
               if len(row) != 4 or not np.all(np.isfinite(row))]  # fmt: skip

@@ -45,9 +45,9 @@ def jacobian(
     Returns:
         (..., k, n); frozen joints have zero columns.
     """
-    if rows not in ROWS:
+    if not isinstance(rows, str) or rows not in ROWS:
         raise unknown("rows", rows, ROWS)
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise unknown("method", method, METHODS)
     poses = as_poses(skeleton, pose)
     flat = in_rows(poses)
@@ -137,7 +137,7 @@ def body_and_place(skeleton: Skeleton, body: str, point: Any) -> tuple[int, np.n
     """Return the body that carries a frame, and (12,): the point and the frame's rotation in that body."""
     try:
         p = np.asarray(point, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         p = np.empty(0)
     if p.shape != (3,) or not np.all(np.isfinite(p)):
         raise SkeletonError(f"point: expected three finite numbers [m], got {point!r}")

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import ROTVEC, SLIDE, SWING, TAIL, TURN
 from posable.errors import SkeletonError
-from posable.model.joints import Free, Joint, JointMotion, rotation_matrix
+from posable.model.joints import Free, Joint, JointMotion, floats_of, rotation_matrix
 
 Floats = NDArray[np.float64]
 
@@ -166,9 +166,9 @@ def from_qpos(joints: Sequence[Joint], slices: Sequence[slice], rest: np.ndarray
         SkeletonError: The shape is wrong, or a quaternion is zero.
     """
     size = qpos_size(joints)
-    given = np.asarray(qpos, dtype=float)
-    if given.shape[-1:] != (size,):
-        raise SkeletonError(f"qpos: expected shape (..., {size}), got {given.shape}")
+    given = floats_of(qpos)
+    if given is None or given.shape[-1:] != (size,):
+        raise SkeletonError(f"qpos: expected shape (..., {size}), got {repr(qpos) if given is None else given.shape}")
     rows = given.reshape(int(np.prod(given.shape[:-1])), size)
     out = np.empty((len(rows), len(rest)))
     at = 0

@@ -66,7 +66,7 @@ def unit_axis(axis: str | object) -> np.ndarray:
         return -value if axis.startswith("-") else value
     try:
         value = np.asarray(axis, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return np.zeros(3)
     if value.shape != (3,) or not np.all(np.isfinite(value)):
         return np.zeros(3)
@@ -360,7 +360,7 @@ def rotation_matrix(rotation: Any) -> np.ndarray | None:
         return np.eye(3)
     try:
         value = rotation.as_matrix() if hasattr(rotation, "as_matrix") else np.asarray(rotation, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if value.shape != (3, 3) or not np.all(np.isfinite(value)):
         return None
@@ -371,15 +371,15 @@ def rotation_matrix(rotation: Any) -> np.ndarray | None:
 
 def vector_of(value: Any) -> np.ndarray | None:
     """Return three finite numbers as (3,), or None."""
-    out = _floats(value)
+    out = floats_of(value)
     return out if out is not None and out.shape == (3,) and np.all(np.isfinite(out)) else None
 
 
-def _floats(value: Any) -> np.ndarray | None:
-    """Return a copy of numbers as an array, or None if they are none."""
+def floats_of(value: Any) -> np.ndarray | None:
+    """Return a copy of numbers as an array, or None if they are not numbers."""
     try:
         return np.array(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
@@ -388,7 +388,7 @@ def limits_of(joint: Joint) -> np.ndarray | None:
     k = joint.motion.size
     if joint.limits is None:
         return np.tile([-np.inf, np.inf], (k, 1))
-    box = _floats(joint.limits)
+    box = floats_of(joint.limits)
     if box is not None and box.shape == (2,):
         box = np.tile(box, (k, 1))
     return box if box is not None and box.shape == (k, 2) and not np.any(np.isnan(box)) else None
@@ -396,7 +396,7 @@ def limits_of(joint: Joint) -> np.ndarray | None:
 
 def numbers_of(value: Any, k: int) -> np.ndarray | None:
     """Return a number or k numbers as (k,), or None if they are invalid or not finite."""
-    out = _floats(value)
+    out = floats_of(value)
     if out is None or out.shape not in ((), (k,)) or not np.all(np.isfinite(out)):
         return None
     return np.broadcast_to(out, (k,)).copy()
@@ -404,7 +404,7 @@ def numbers_of(value: Any, k: int) -> np.ndarray | None:
 
 def bounds_of(value: Any, k: int) -> np.ndarray | None:
     """Return positive bounds, given as a number or k numbers, as (k,); infinity is allowed. None if invalid."""
-    out = _floats(value)
+    out = floats_of(value)
     if out is None or out.shape not in ((), (k,)) or not np.all(out > 0.0):
         return None
     return np.broadcast_to(out, (k,)).copy()

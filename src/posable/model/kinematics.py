@@ -41,7 +41,7 @@ def as_poses(skeleton: Skeleton, pose: Any, what: str = "pose") -> np.ndarray:
     """
     try:
         poses = np.asarray(pose, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SkeletonError(f"{what}: expected numbers (..., {skeleton.size}), got {pose!r}") from None
     if poses.ndim < 1 or poses.shape[-1] != skeleton.size:
         raise SkeletonError(f"{what}: expected shape (..., {skeleton.size}), got {poses.shape}")

@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 from posable.engine.layout import MAX_MAGNITUDE
 from posable.errors import PosableError, unknown
 from posable.model.joint_values import Floats, joint_transform, rotation_values, turns_freely
+from posable.model.joints import floats_of
 from posable.model.skeleton import Skeleton
 
 RATES = (1e-6, 1e6)  # [frames/s] slowest and fastest
@@ -73,10 +74,11 @@ def _read_only(array: Floats) -> Floats:
     return view
 
 
-def _rate(fps: Any, what: str) -> float:
+def frame_rate(fps: Any, what: str) -> float:
+    """Return frames per second as a float, or raise an error that names them `what`."""
     try:
         value = float(fps)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = np.nan
     if not RATES[0] <= value <= RATES[1]:
         raise PosableError(f"{what}: expected {RATES[0]:g} to {RATES[1]:g} frames per second, got {fps!r}")
@@ -96,7 +98,7 @@ def _frame_count(seconds: float, fps: float, what: str) -> int:
 def _numbers(values: Any, what: str, rank: int, shape: str) -> Floats:
     try:
         array = np.ascontiguousarray(values, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise PosableError(f"{what}: expected numbers of shape {shape}, got {type(values).__name__}") from None
     if array.ndim != rank:
         raise PosableError(f"{what}: expected shape {shape}, got {array.shape}")
@@ -138,7 +140,7 @@ class Motion:
                 f"{self.skeleton.dof_names[dof]!r} in frame {frame}"
             )
         object.__setattr__(self, "poses", _read_only(poses))
-        object.__setattr__(self, "fps", _rate(self.fps, "Motion.fps"))
+        object.__setattr__(self, "fps", frame_rate(self.fps, "Motion.fps"))
 
     def __len__(self) -> int:
         return len(self.poses)
@@ -174,8 +176,8 @@ class Motion:
         """
         if not len(self):
             raise PosableError("Motion.at: expected at least one frame, got none")
-        when = np.asarray(seconds, dtype=float)
-        if not np.all(np.isfinite(when)):
+        when = floats_of(seconds)
+        if when is None or not np.all(np.isfinite(when)):
             raise PosableError(f"Motion.at: expected finite seconds, got {seconds!r}")
         frames = when.ravel() * self.fps
         whole = np.round(frames)
@@ -189,7 +191,7 @@ class Motion:
         Args:
             fps: Frames per second.
         """
-        fps = _rate(fps, "Motion.resample")
+        fps = frame_rate(fps, "Motion.resample")
         if not len(self):
             return Motion(self.skeleton, self.poses, fps, self.name)
         count = _frame_count(self.duration, fps, "Motion.resample")
@@ -275,7 +277,7 @@ class Motion:
         Raises:
             PosableError: The times do not increase, or an array has the wrong shape.
         """
-        fps = _rate(fps, "Motion.from_keyframes")
+        fps = frame_rate(fps, "Motion.from_keyframes")
         keys = _numbers(poses, "Motion.from_keyframes: poses", 2, f"(K, {skeleton.size})")
         when = _numbers(times, "Motion.from_keyframes: times", 1, "(K,)")
         if len(when) != len(keys) or not len(when) or not np.all(np.diff(when) > 0) or not np.all(np.isfinite(when)):
@@ -305,6 +307,8 @@ class Markers:
     unit: float = 1.0
 
     def __post_init__(self):
+        if not isinstance(self.names, Iterable):
+            raise PosableError(f"Markers.names: expected names, got {self.names!r}")
         names = (self.names,) if isinstance(self.names, str) else tuple(self.names)
         positions = _numbers(self.positions, "Markers.positions", 3, f"(T, {len(names)}, 3)")
         if positions.shape[1:] != (len(names), 3):
@@ -317,7 +321,7 @@ class Markers:
             raise PosableError(f"Markers.up: expected 'y', 'z' or None, got {self.up!r}")
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "positions", _read_only(positions))
-        object.__setattr__(self, "fps", _rate(self.fps, "Markers.fps"))
+        object.__setattr__(self, "fps", frame_rate(self.fps, "Markers.fps"))
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -21,6 +21,7 @@ from posable.model.joints import (
     Site,
     bounds_of,
     flatten,
+    floats_of,
     frozen_of,
     limits_of,
     moved_arrays,
@@ -161,7 +162,7 @@ def check_joint(joint: Joint) -> list[str]:
     if frozen_of(joint) is None:
         out.append(f"frozen: expected True, False or {k} of them, got {joint.frozen!r}")
     mass = numbers_of(joint.mass, 1)
-    if mass is None or mass[0] < 0.0:
+    if mass is None or mass[0] < 0.0 or isinstance(joint.mass, str):
         out.append(f"mass: expected a non-negative number [kg], got {joint.mass!r}")
     for what, unit in (("velocity", "rad/s, m/s"), ("effort", "N m, N")):
         if bounds_of(getattr(joint, what), k) is None:
@@ -176,7 +177,7 @@ def check_joint(joint: Joint) -> list[str]:
 def _is_inertia(value: Any) -> bool:
     try:
         matrix = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return matrix.shape == (3, 3) and bool(np.isfinite(matrix).all()) and np.allclose(matrix, matrix.T)
 
@@ -393,7 +394,7 @@ class Skeleton:
         Raises:
             UnknownName: No joint or degree of freedom has that name; suggests the closest one.
         """
-        if name in self._joint_index:
+        if isinstance(name, str) and name in self._joint_index:
             return self.slices[self._joint_index[name]]
         if name in self.dof_names:
             where = self.dof_names.index(name)
@@ -487,13 +488,12 @@ class Skeleton:
             UnknownName: No joint or degree of freedom has that name.
         """
         out = self.rest.copy()
-        for name, value in (values or {}).items():
+        for name, value in ({} if values is None else _mapping(values, "pose")).items():
             where = self.index(name)
-            numbers = np.asarray(value, dtype=float)
-            if numbers.shape not in ((), (where.stop - where.start,)):
-                raise SkeletonError(
-                    f"pose of {name!r}: expected {where.stop - where.start} numbers, got shape {numbers.shape}"
-                )
+            numbers = floats_of(value)
+            if numbers is None or numbers.shape not in ((), (where.stop - where.start,)):
+                got = repr(value) if numbers is None else f"shape {numbers.shape}"
+                raise SkeletonError(f"pose of {name!r}: expected {where.stop - where.start} numbers, got {got}")
             out[where] = numbers
         return out
 
@@ -515,9 +515,10 @@ class Skeleton:
             to_qpos,  # imports SciPy, a quarter of a second that a solve does not need
         )
 
-        poses = np.asarray(pose, dtype=float)
-        if poses.shape[-1:] != (self.size,):
-            raise SkeletonError(f"pose: expected shape (..., {self.size}), got {poses.shape}")
+        poses = floats_of(pose)
+        if poses is None or poses.shape[-1:] != (self.size,):
+            got = repr(pose) if poses is None else poses.shape
+            raise SkeletonError(f"pose: expected shape (..., {self.size}), got {got}")
         return to_qpos(self.joints, self.slices, poses)
 
     def from_qpos(self, qpos: Any) -> np.ndarray:
@@ -601,6 +602,8 @@ class Skeleton:
 
     def _with_frozen(self, names: Iterable[str] | str, value: bool) -> Skeleton:
         held = self.frozen.copy()
+        if not isinstance(names, Iterable):
+            raise SkeletonError(f"frozen: expected names of joints or degrees of freedom, got {names!r}")
         whole = {names} if isinstance(names, str) else set(names)
         for name in sorted(whole):
             held[self.index(name)] = value
@@ -619,7 +622,8 @@ class Skeleton:
                 freedom; None removes the limits.
         """
         changed = {joint.name: joint.limits for joint in self.joints}
-        for name, value in sorted(limits.items(), key=lambda item: item[0] not in changed):  # joints before their dofs
+        given = _mapping(limits, "limits")
+        for name, value in sorted(given.items(), key=lambda item: item[0] not in changed):  # joints before their dofs
             where = self.index(name)
             if name in changed:
                 changed[name] = value
@@ -668,6 +672,13 @@ class Skeleton:
         pairs = (self.disabled_pairs, self._collision_pairs)
         rules = (tuple(map(tuple, self.couplings)), self.loops)
         return self.name, self.up, self.unit, rules, joints, sites, shapes, poses, pairs
+
+
+def _mapping(values: Any, what: str) -> Mapping[str, Any]:
+    """Return values by name, or raise an error that calls them `what`."""
+    if not isinstance(values, Mapping):
+        raise SkeletonError(f"{what}: expected values by name, such as {{'elbow': 0.3}}, got {values!r}")
+    return values
 
 
 def _one_or_all(values: list[bool]) -> Any:

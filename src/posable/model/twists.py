@@ -28,7 +28,7 @@ __all__ = [
 def _read(value: Any, tail: tuple[int, ...], what: str) -> np.ndarray:
     try:
         out = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         out = np.empty(0)
     if out.shape[-len(tail) :] != tail:
         got = f"shape {out.shape}" if out.size else repr(value)

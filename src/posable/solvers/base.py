@@ -149,13 +149,16 @@ class Solver:
         return self.name
 
 
+FOREVER = 1e9  # [s]
+
+
 def deadline_after(time_limit: Any) -> float | None:
     """Return when a time limit [s] that begins now ends, on the clock of `solving_time`; None without one."""
     if time_limit is None:
         return None
     if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float, np.number)) or not time_limit >= 0.0:
         raise SolverError("time_limit", expected="a non-negative number of seconds", got=repr(time_limit))
-    return solving_time() + float(time_limit)
+    return solving_time() + float(min(time_limit, FOREVER))
 
 
 def time_until(deadline: float | None) -> float | None:

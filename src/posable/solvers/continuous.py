@@ -85,7 +85,7 @@ class Continuous(Solver):
     def __post_init__(self):
         try:
             good = bool((np.asarray(self.max_step, dtype=float) > 0.0).all())
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             good = False
         if not good:
             raise SolverError("max_step", expected="a positive number, or one for each dof", got=repr(self.max_step))

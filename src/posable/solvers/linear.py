@@ -279,7 +279,7 @@ def per_dof(value: Any, problem: Problem, what: str) -> np.ndarray:
     """Return a number or n numbers as (n,); raises SolverError."""
     try:
         out = np.broadcast_to(np.asarray(value, dtype=float), (problem.skeleton.size,)).copy()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         out = np.full(1, np.nan)
     if not np.isfinite(out).all():
         raise SolverError(what, expected=f"a number or {problem.skeleton.size} of them", got=repr(value))

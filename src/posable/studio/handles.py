@@ -317,7 +317,7 @@ def checked_target(position: Any, rotation: Any) -> tuple[np.ndarray | None, np.
     try:
         place = None if position is None else np.array(position, dtype=float)
         turn = None if rotation is None else np.array(rotation, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if place is not None and (place.shape != (3,) or not np.all(np.abs(place) <= FARTHEST)):
         return None
