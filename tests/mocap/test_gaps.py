@@ -145,3 +145,17 @@ def test_noise_is_not_taken_for_a_gain_in_speed():
         fill_short(holed, 12, level)
         off.append(np.abs(holed - path)[15:25].mean())
     assert off[1] < 0.75 * off[0]
+
+
+@pytest.mark.parametrize("gone", [("LKNE",), ("RUPA", "LTHI"), ("LFWT",)])
+def test_a_marker_that_is_hidden_stays_as_far_from_its_site_as_beside_the_gap(human, markers, gone):
+    places = markers.positions + np.random.default_rng(2).normal(0.0, 0.01, (1, 41, 3))  # no marker is where it should
+    whole = ps.Markers(markers.names, places, markers.fps, markers.up)
+    hidden = np.zeros(places.shape[:2], dtype=bool)
+    hidden[90:140, [markers.names.index(name) for name in gone]] = True
+    hidden[120:160, markers.names.index("CLAV")] = True  # another gap begins in the first and ends after it
+    seen, unseen = (ps.track(human, each, threads=1).motion.poses for each in (whole, with_holes(whole, hidden)))
+    joints = [np.stack([ps.forward(human, poses).position(name) for name in human.names]) for poses in (seen, unseen)]
+    off = np.linalg.norm(joints[1] - joints[0], axis=-1)
+    assert off[:, 80:180].mean() < 3e-4
+    assert off.max() < 5e-3

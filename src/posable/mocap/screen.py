@@ -695,7 +695,7 @@ class MarkerSource:
         for side, rows in enumerate((holes[:, 1] - 1, holes[:, 2])):
             for start in range(0, len(holes), READ_CHUNK):
                 part = slice(start, start + READ_CHUNK)
-                picked = self._turned(self.screening.pick(self.markers.positions, rows[part])[:, self.columns])
+                picked = self.at(rows[part])
                 out[part, side] = picked[np.arange(len(picked)), holes[part, 0]]
         return out
 
@@ -719,6 +719,10 @@ class MarkerSource:
     def read(self, start: int, end: int) -> np.ndarray:
         """Return the places (end - start, M, 3) [m] of frames in the actor's axes; NaN where unseen."""
         return self._turned(self.screening.read(self.markers.positions, start, end)[:, self.columns])
+
+    def at(self, frames: np.ndarray) -> np.ndarray:
+        """Return the places (F, M, 3) [m] of some frames, as `read` does."""
+        return self._turned(self.screening.pick(self.markers.positions, frames)[:, self.columns])
 
     def _turned(self, places: np.ndarray) -> np.ndarray:
         """Return places (t, M, 3) of the file in the actor's axes."""

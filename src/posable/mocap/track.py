@@ -233,8 +233,9 @@ def _solve_take(actor, source, limits, start, robust, threads, progress, stop, d
         work, [end - begin for _, begin, end in parts], threads=threads, progress=progress, stop=stop, what="tracking"
     )
     poses, errors, statuses = _join(actor, frame_solver, source, parts, done)
+    changed = _carry_offsets(actor, frame_solver, source, poses, np.isfinite(errors))
     _follow_the_seen(actor, frame_solver, source, poses)
-    changed = source.unobserved.cross(poses, source.markers.fps)
+    changed |= source.unobserved.cross(poses, source.markers.fps)
     np.clip(poses, frame_solver.lower, frame_solver.upper, out=poses)
     _anchor(actor, source, poses, limits)
     for first in range(0, len(poses), CHUNK):
@@ -288,6 +289,87 @@ def _solve_batch(actor, frame_solver, source, bank, start, threads, stop) -> np.
     calm[1:-1] = 0.5 * (poses[:-2] + poses[2:])
     near = np.abs(calm - poses).max(axis=1, initial=0.0) < MAX_DEVIATION
     return solve_markers(frame_solver, places, np.where(near[:, None], calm, poses), PULL)
+
+
+def _carry_offsets(
+    actor: Skeleton, frame_solver: FrameSolver, source: MarkerSource, poses: np.ndarray, used: np.ndarray
+) -> np.ndarray:
+    """Solve poses (T, n) again, in place, in long gaps of markers on bones that other markers determine.
+
+    A marker is never exactly where the actor has it, and pulls its bone. In a gap it stays as far off, relative to the
+    bone, as at the edges of the gap; otherwise the bone would give way, and return after it. Markers that are left out
+    although they were seen may be anywhere and are not continued.
+
+    Args:
+        actor: The figure.
+        frame_solver: That of its markers.
+        source: The markers of the take.
+        poses: (T, n) As tracked.
+        used: (T, M) bool: which markers determined them.
+
+    Returns:
+        The frames (T,) bool that changed.
+    """
+    total, changed = len(poses), np.zeros(len(poses), dtype=bool)
+    spans: list[tuple[int, int, int]] = []  # (marker, first frame, end)
+    for k, column in enumerate(source.columns):
+        for a, b in runs(np.isnan(source.markers.positions[:total, column, 0])):
+            if a > 0 and b < total and b - a > short_gap(source.markers.fps) and used[[a - 1, b], k].all():
+                spans.append((k, a, b))
+                changed[a:b] = True
+    changed &= ~source.unobserved.loose(total).any(axis=1)
+    if not changed.any():
+        return changed
+    holes = np.array(spans)
+    offsets = _offsets(actor, frame_solver, source, holes, poses, used)
+    for start in range(0, total, CHUNK):
+        end = min(start + CHUNK, total)
+        rows = start + np.flatnonzero(changed[start:end])
+        if not len(rows):
+            continue
+        chunk = _chunk(actor, frame_solver, source, start, end)
+        chunk.places[~used[start:end] & ~chunk.filled] = np.nan
+        frames = forward(actor, poses[rows])
+        here = np.flatnonzero((holes[:, 1] < end) & (holes[:, 2] > start))
+        for (k, a, b), (before, after) in zip(holes[here].tolist(), offsets[here], strict=True):
+            inside = slice(*np.searchsorted(rows, (a, b)))
+            share = ((rows[inside] - a + 1) / (b - a + 1))[:, None]
+            off = (1.0 - share) * before + share * after
+            place, turn = frames.position(source.sites[k])[inside], frames.rotation_matrix(source.sites[k])[inside]
+            chunk.places[rows[inside] - start, k] = place + np.einsum("tij,tj->ti", turn, off)
+        chunk.poses, old = poses[start:end], poses[start:end].copy()
+        chunk.solve_changed(changed[start:end], poses[start - 1], *frame_solver.assess(chunk.poses, chunk.places))
+        changed[start:end] |= (chunk.poses != old).any(axis=1)
+        if end < total and np.abs(chunk.poses[-1] - old[-1]).max() > SAME:
+            changed[end] = True
+    return changed
+
+
+def _offsets(
+    actor: Skeleton,
+    frame_solver: FrameSolver,
+    source: MarkerSource,
+    holes: np.ndarray,
+    poses: np.ndarray,
+    used: np.ndarray,
+) -> np.ndarray:
+    """Return how far markers are from their sites (H, 2, 3) [m] before and after holes, in the axes of the bones.
+
+    The bones are where the markers put them that are seen both beside a hole and in it. holes: (H, 3) marker, first
+    frame, end.
+    """
+    out = np.empty((len(holes), 2, 3))
+    for side, (edges, insides) in enumerate(((holes[:, 1] - 1, holes[:, 1]), (holes[:, 2], holes[:, 2] - 1))):
+        for first in range(0, len(holes), CHUNK):
+            edge, inside = edges[first : first + CHUNK], insides[first : first + CHUNK]
+            places = source.at(edge)
+            found = poses[edge]
+            frame_solver(ANCHOR, found, targets=np.where((used[edge] & used[inside])[..., None], places, np.nan))
+            frames = forward(actor, found)
+            for h, k in enumerate(holes[first : first + CHUNK, 0].tolist()):
+                off = places[h, k] - frames.position(source.sites[k])[h]
+                out[first + h, side] = frames.rotation_matrix(source.sites[k])[h].T @ off
+    return out
 
 
 def _follow_the_seen(actor: Skeleton, frame_solver: FrameSolver, source: MarkerSource, poses: np.ndarray) -> None:
@@ -385,7 +467,7 @@ class _Chunk:
             if (np.isfinite(self.places).all(axis=-1).sum(axis=1) < FEW).any():
                 errors, notes = self._solve_frames(first, bank)
             else:
-                self._solve_changed(np.asarray(wrong.any(axis=1)), first, errors, notes)
+                self.solve_changed(np.asarray(wrong.any(axis=1)), first, errors, notes)
         bad = _lost(errors)
         if bad.any():
             errors = self._repair(errors, notes, bad, bank, statuses)
@@ -430,10 +512,10 @@ class _Chunk:
         astray[:2] = False
         astray |= notes[:, SEEN] < FEW  # without markers, a pose follows from those before it
         if astray.any():
-            self._solve_changed(astray, first, errors, notes)
+            self.solve_changed(astray, first, errors, notes)
         return errors, notes
 
-    def _solve_changed(self, changed: np.ndarray, first: np.ndarray, errors: np.ndarray, notes: np.ndarray) -> None:
+    def solve_changed(self, changed: np.ndarray, first: np.ndarray, errors: np.ndarray, notes: np.ndarray) -> None:
         """Solve again from frames (t,) bool whose markers have changed, until the poses come back to what they were."""
         done, gap = 0, 0.0
         for a, b in runs(changed):
