@@ -35,7 +35,7 @@ from posable.engine.layout import (
 )
 from posable.engine.springs import ANGLE_SPRINGS, COLLISION_SPRING, COUPLING_SPRING, PIXEL_SPRING
 from posable.errors import GoalError, SkeletonError, UnknownName
-from posable.goals.base import CHUNK, Goal, Spring, UnknownInGoal, goals_in, has_last_row, unique_names
+from posable.goals.base import CHUNK, Goal, Spring, UnknownInGoal, goals_in, unique_names
 from posable.model.kinematics import (
     Part,
     as_poses,
@@ -480,8 +480,7 @@ class Problem:
                 value = np.array(value, dtype=float)
             except (TypeError, ValueError, OverflowError):
                 value = _NO_TARGET  # `moved` raises with the reason
-            good = value.shape == shape and (shape != (4, 4) or has_last_row(value))
-            if good and take_targets(value.reshape(1, -1), targets, self.first_rows[goal]) < 0:
+            if value.shape == shape and take_targets(value.reshape(1, -1), targets, self.first_rows[goal]):
                 self._moved[goal] = value
                 return
         self.move(goal, self.goals[goal].moved(target))

@@ -325,9 +325,6 @@ def evaluate(figure, order, springs, theta, work, d, exact, gradient, hessian, e
 
 ROTATION_TOLERANCE = 1e-6  # allowed deviation from orthonormal rows
 
-# Codes for an invalid target
-TOO_LARGE, NO_ROTATION = 0, 1
-
 
 @kernel
 def is_rotation(m, a, b, c):
@@ -341,6 +338,13 @@ def is_rotation(m, a, b, c):
         and abs(m[a + 2] * m[b] - m[a] * m[b + 2] - m[c + 1]) < small
         and abs(m[a] * m[b + 1] - m[a + 1] * m[b] - m[c + 2]) < small
     )
+
+
+@kernel
+def is_transform(m):
+    """Return whether the 16 numbers of m, by rows, are a rigid transform with 0 0 0 1 as its last row."""
+    gap = abs(m[12]) + abs(m[13]) + abs(m[14]) + abs(m[15] - 1.0)
+    return gap < ROTATION_TOLERANCE and is_rotation(m, 0, 4, 8)
 
 
 @small
@@ -387,19 +391,20 @@ def take_targets(values, targets, row):
         row: The goal's first spring. A transform has two: of its point, then of its rotation.
 
     Returns:
-        -1, or 2 i + TOO_LARGE or NO_ROTATION for the first bad problem i; those after it are not written.
+        Whether all are valid: of finite, not too large numbers, with a rotation, and 0 0 0 1 as the last row of a
+        transform. Those after the first invalid one are not written.
     """
     k = values.shape[1]
     for t in range(values.shape[0]):
         value = values[t]
         for i in range(k):
             if not abs(value[i]) <= MAX_MAGNITUDE:
-                return 2 * t + TOO_LARGE
-        if (k == 9 and not is_rotation(value, 0, 3, 6)) or (k == 16 and not is_rotation(value, 0, 4, 8)):
-            return 2 * t + NO_ROTATION
+                return False
+        if (k == 9 and not is_rotation(value, 0, 3, 6)) or (k == 16 and not is_transform(value)):
+            return False
         if t < targets.shape[0]:
             write_target(value, k, targets[t], row)
-    return -1
+    return True
 
 
 @entry

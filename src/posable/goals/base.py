@@ -231,28 +231,28 @@ def checked_targets(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray
         GoalError: The shape is wrong, a number is not finite or too large, or a matrix is not a rotation.
     """
     try:
-        out = np.array(value, dtype=float)
+        given = np.asarray(value, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        out = numbers(value, shape, what)  # raises with the reason
-    if out.shape == shape:  # one target: floats are quicker than arrays of 3 to 16 numbers
+        given = numbers(value, shape, what)  # raises with the reason
+    if given.shape == shape:  # one target: floats are quicker than arrays of 3 to 16 numbers
+        out = given.copy()
         flat = out.ravel().tolist()
         if _is_small(*flat) if shape == (3,) else _is_frame(flat):
             return out
-    elif (
-        out.ndim > len(shape)
-        and out.shape[out.ndim - len(shape) :] == shape
-        and (first_invalid(out.reshape(-1, math.prod(shape))) < 0)
-        and has_last_row(out)
-    ):
-        return out
-    numbers(out, shape, what)
+    elif given.ndim > len(shape) and given.shape[given.ndim - len(shape) :] == shape:
+        out, size = np.empty(given.shape), math.prod(shape)
+        if copy_checked(given.reshape(-1, size), out.reshape(-1, size)):
+            return out
+    out = numbers(given, shape, what)
     if shape != (3,):
         turn = out[..., :3, :3]
         gap = np.abs(np.swapaxes(turn, -1, -2) @ turn - np.eye(3)).max(initial=0.0)
         got = f"a matrix off by {gap:.2g}" if gap > ROUNDED else "a mirrored one"
-        if gap <= ROUNDED and not has_last_row(out):
-            row = out.reshape(-1, 4, 4)[np.argmax(np.abs(out.reshape(-1, 4, 4)[:, 3] - LAST_ROW).max(axis=1)), 3]
-            raise GoalError(what, expected="(0, 0, 0, 1) as the last row; transpose it?", got=f"{row.tolist()}")
+        rows = out.reshape(-1, 4, 4)[:, 3] if shape == (4, 4) and gap <= ROUNDED else np.empty((0, 4))
+        off = np.abs(rows - LAST_ROW).sum(axis=1)
+        if off.max(initial=0.0) >= ROUNDED:
+            row = rows[off.argmax()].tolist()
+            raise GoalError(what, expected="(0, 0, 0, 1) as the last row; transpose it?", got=f"{row}")
         raise GoalError(what, expected="a rotation (orthonormal, right-handed)", got=got)
     return out
 
@@ -261,29 +261,19 @@ ROUNDED = 1e-6  # error of numbers of a rotation or transform, as in files and i
 LAST_ROW = (0.0, 0.0, 0.0, 1.0)
 
 
-def has_last_row(transforms: np.ndarray) -> bool:
-    """Return whether transforms (..., 4, 4) end in the row 0 0 0 1; True for rotations (..., 3, 3)."""
-    if transforms.shape[-1] != 4:
-        return True
-    if transforms.ndim == 2:
-        a, b, c, d = transforms[3].tolist()
-        return abs(a) + abs(b) + abs(c) + abs(d - 1.0) < ROUNDED
-    return bool((np.abs(transforms[..., 3, :] - LAST_ROW) < ROUNDED).all())
-
-
-def first_invalid(values: np.ndarray) -> int:
-    """Return what `take_targets` returns for targets (t, k), checked on every core."""
+def copy_checked(values: np.ndarray, out: np.ndarray) -> bool:
+    """Copy targets (t, k) on every core; return whether they are valid, see `take_targets`."""
     from posable.engine.assemble import take_targets
 
-    found: list[int] = []
+    invalid: list[slice] = []
 
     def work(piece: slice) -> None:
-        code = take_targets(values[piece], _NO_TARGETS, 0)
-        if code >= 0:
-            found.append(code + 2 * piece.start)
+        out[piece] = values[piece]
+        if not take_targets(out[piece], _NO_TARGETS, 0):
+            invalid.append(piece)
 
-    run_chunks(work, len(values), CHUNK)
-    return min(found, default=-1)
+    run_chunks(work, len(values), CHUNK, None, invalid)
+    return not invalid
 
 
 _NO_TARGETS = np.zeros((0, 1, TARGETS))
