@@ -173,16 +173,13 @@ def test_negative_curvature_curves_down(tree):
     dense -= 0.5 * np.eye(n)
     for i in range(n):
         rows[i, order.rows[i, DEPTH]] -= 0.5
-    factor = np.empty_like(rows)
-    damped_copy(order, rows, np.zeros(n), 0.0, np.ones(n), factor, np.zeros(n))
-    failed = factorise(order, factor, np.zeros(len(factor)), 0.0)
+    factor, x = np.empty_like(rows), np.empty(n)
+    failed = negative_curvature(order, rows, np.zeros(n), np.ones(n), 0.0, factor, x, np.zeros(n))
     if failed < 0:
         assert np.linalg.eigvalsh(dense)[0] > 0.0
         return
     assert np.linalg.eigvalsh(dense)[0] <= 1e-12
     pivot = factor[failed, order.rows[failed, DEPTH]]
-    x = np.empty(n)
-    negative_curvature(order, factor, failed, x)
     assert x[failed] == 1.0
     assert np.isclose(x @ dense @ x, pivot, rtol=1e-6, atol=1e-9 * np.abs(x).max() ** 2 * np.abs(dense).max())
     assert x @ dense @ x <= 1e-9

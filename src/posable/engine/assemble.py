@@ -34,6 +34,7 @@ from posable.engine.layout import (
     SPRING_KIND,
     VISIT,
     Springs,
+    clear,
     workspace,
 )
 from posable.engine.springs import COLLISION_SPRING, STICKY, R, add_spring, apply_stiffness, one_sided, spring_energy
@@ -134,10 +135,8 @@ def add_springs(figure, springs, ws, exact):
 def clear_bodies(ws):
     """Set the wrench and the stiffness of every body to zero."""
     for b in range(ws.wrench.shape[0]):
-        for k in range(6):
-            ws.wrench[b, k] = 0.0
-        for k in range(21):
-            ws.stiffness[b, k] = 0.0
+        clear(ws.wrench[b])
+        clear(ws.stiffness[b])
 
 
 @kernel
@@ -220,8 +219,7 @@ def correct_coupled(figure, order, b, theta, ws, exact):
 def clear_hessian(ws):
     """Set the whole Hessian to zero: the elimination order of coupled dofs has entries that the tree does not fill."""
     for i in range(ws.hessian.shape[0]):
-        for k in range(ws.hessian.shape[1]):
-            ws.hessian[i, k] = 0.0
+        clear(ws.hessian[i])
 
 
 @kernel
@@ -308,10 +306,9 @@ def evaluate(figure, order, springs, theta, work, d, exact, gradient, hessian, e
     total = energy_at(figure, springs, theta, ws)
     copy_into(ws.error, errors)
     derivatives(figure, order, springs, theta, ws, exact)
+    copy_into(ws.gradient, gradient)
     for i in range(n):
-        gradient[i] = ws.gradient[i]
-        for j in range(n):
-            hessian[i, j] = 0.0
+        clear(hessian[i])
     for i in range(n):
         j = i
         while j >= 0:

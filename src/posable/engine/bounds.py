@@ -6,7 +6,7 @@ import math
 
 from posable.engine.jit import kernel, small
 from posable.engine.joints import ROTVEC, SLIDE, SWING, last_dof, recentre
-from posable.engine.layout import ABOVE, BODY, BODY_A, ENERGY, EVALUATIONS, ITERATIONS, KIND, PARENT
+from posable.engine.layout import ABOVE, BODY, BODY_A, ENERGY, EVALUATIONS, ITERATIONS, KIND, PARENT, clear
 
 # Status codes of a loop; `solvers.result` translates them.
 RUNNING, CONVERGED, STATIONARY, EXHAUSTED = 0, 1, 2, 3
@@ -154,8 +154,7 @@ def mark_failed_chains(figure, springs, tolerances, ws, mark):
     for k in range(springs.kind.shape[0]):
         if tolerances[k] < math.inf:
             worst = max(worst, ws.error[k] / max(tolerances[k], 1e-12))
-    for i in range(mark.shape[0]):
-        mark[i] = 0.0
+    clear(mark)
     for stage in range(3):  # 2: the last dof of a failed body; -1: dofs above a good one; 1: dofs above a failed one
         for k in range(springs.kind.shape[0]):
             miss = ws.error[k] / max(tolerances[k], 1e-12)

@@ -11,7 +11,7 @@ from posable.engine.assemble import derivatives, energy_at, is_tree, place, tota
 from posable.engine.bounds import copy_into, step_into, stop_at_bounds
 from posable.engine.jit import kernel, small
 from posable.engine.joints import forward
-from posable.engine.layout import DEPTH, springs_of_level
+from posable.engine.layout import DEPTH, clear, springs_of_level
 from posable.engine.ltl import (
     damped_copy,
     factorise,
@@ -138,10 +138,8 @@ def boxed_step(order, theta, low, high, ws, levels, fixed, scale, damping, strai
     Dofs that meet a bound stay there and the others adapt, with the larger damping SATURATED_DAMPING. That is the best
     use of the box, but where most dofs are stopped it need not lead downhill: `straight` shortens the whole step.
     """
-    n = theta.shape[0]
     step, moved = ws.step, ws.spare
-    for i in range(n):
-        moved[i] = 0.0
+    clear(moved)
     if straight or levels.scale.shape[0] > 0:
         return scaled_step(order, theta, low, high, ws, levels, fixed, scale, damping)
     stopped = 0
@@ -197,8 +195,7 @@ def least_damping(pull, mean):
 @kernel
 def unbounded_step(order, springs, ws, levels, fixed, scale):
     """Write into ws.step the Newton step of the free dofs; return whether the matrix is positive definite."""
-    for i in range(scale.shape[0]):
-        ws.spare[i] = 0.0
+    clear(ws.spare)
     damping = least_damping(springs.pull, scale[0]) if levels.scale.shape[0] == 0 else LEAST_DAMPING
     if not leveled_step(order, ws, levels, fixed, scale, damping, ws.spare):
         return False
@@ -334,12 +331,9 @@ def leave_saddle(figure, order, springs, levels, state, ws):
         return merit(figure, springs, levels, theta, ws)
     merit(figure, springs, levels, theta, ws)  # places the bodies
     refresh_derivatives(figure, order, springs, levels, theta, low, high, ws, fixed, scale, 1.0)
-    damped_copy(order, ws.hessian, fixed, 1e-7, scale, ws.factor, ws.path)
-    failed = factorise(order, ws.factor, fixed, 0.0)
-    if failed < 0:
+    leader = negative_curvature(order, ws.hessian, fixed, scale, 1e-7, ws.factor, ws.step, ws.path)
+    if leader < 0:
         return energy
-    negative_curvature(order, ws.factor, failed, ws.step)
-    leader = failed
     for i in range(n):
         if abs(ws.step[i]) > abs(ws.step[leader]):
             leader = i

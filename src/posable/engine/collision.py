@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from posable.engine.couplings import apply_load
 from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import forward
 from posable.engine.layout import (
@@ -28,6 +29,7 @@ from posable.engine.layout import (
     SIZE,
     SOLID_KIND,
     WEIGHT,
+    clear,
     workspace,
 )
 from posable.engine.narrow_phase import (
@@ -176,8 +178,7 @@ def grid_load(ex, ey, ez, force, weight, exact, m, load):
 @kernel
 def contact_load(figure, ws, a, b, d, count, row, exact, m, load):
     """Write the wrench (6) and stiffness (21) on the body of solid a of one pair, as if the other were fixed."""
-    for k in range(27):
-        load[k] = 0.0
+    clear(load)
     s, c = figure.solid, figure.corner
     if s[b, SOLID_KIND] == GRID:
         grid_load(m[0], m[1], m[2], row[WEIGHT] * (d - row[SIZE]), row[WEIGHT], exact, m, load)
@@ -241,16 +242,10 @@ def add_contact(figure, row, ws, q, p, d, count, exact):
     at = CONTACTS + 1 + CONTACT_WIDTH * min(kept, MAX_CONTACTS - 1)
     load = m[at + 2 : at + 29]
     contact_load(figure, ws, figure.pair[p, 0], figure.pair[p, 1], d, count, row, exact, m, load)
-    for k in range(6):
-        ws.wrench[one, k] += load[k]
-    for k in range(21):
-        ws.stiffness[one, k] += load[6 + k]
+    apply_load(ws, one, 1.0, load)
     if two < 0:
         return
-    for k in range(6):
-        ws.wrench[two, k] -= load[k]
-    for k in range(21):
-        ws.stiffness[two, k] += load[6 + k]
+    apply_load(ws, two, -1.0, load)
     if kept < MAX_CONTACTS - 1:  # the last slot is overwritten by contacts that do not fit
         m[at], m[at + 1] = float(one), float(two)
         m[CONTACTS] = float(kept + 1)

@@ -52,6 +52,7 @@ from posable.engine.layout import (
     Shapes,
     Springs,
     carver,
+    clear,
     springs_of_level,
     workspace,
 )
@@ -445,8 +446,7 @@ def follow_targets(
     for t in range(poses.shape[0]):
         springs = springs_of(kind, constants, targets, t, state[PULL], state[HOME])
         bare = springs_of(kind, constants, targets, t, pull, home)
-        for i in range(n):
-            state[POSE, i] = state[WANTED, i]
+        copy_into(state[WANTED], state[POSE])
         shorten_rotation_vectors(figure, state)
         for i in range(n):
             state[PULL, i], state[HOME, i] = pull[i], home[i]
@@ -504,8 +504,7 @@ def control_tick(figure, order, tree, springs, levels, state, params, work, d, e
         state[PULL, i], state[HOME, i] = springs.pull[i], springs.home[i]
     predict(springs, state, ws, dt, together)
     held = Springs(springs.kind, springs.constants, springs.targets, state[PULL], state[HOME])
-    for level in range(levels.calm.shape[0]):
-        levels.calm[level] = 0.0
+    clear(levels.calm)
     minimise_in_box(figure, order, tree, held, springs, levels, state, ws, params)
     numeric = params[ENERGY] < math.inf
     for i in range(n):

@@ -6,8 +6,9 @@ Problems without such springs neither load nor compile this module (assemble.py 
 
 from __future__ import annotations
 
+from posable.engine.bounds import copy_into
 from posable.engine.jit import entry, kernel, optional
-from posable.engine.joints import center_of_mass, forward, last_dof
+from posable.engine.joints import center_of_mass, forward, last_dof, velocity
 from posable.engine.layout import (
     ABOVE,
     AT,
@@ -15,7 +16,6 @@ from posable.engine.layout import (
     BODY_A,
     BODY_B,
     CENTER,
-    CONSTANTS,
     CONTACT_WIDTH,
     CONTACTS,
     DEPTH,
@@ -35,6 +35,7 @@ from posable.engine.layout import (
     SPRING_KIND,
     WEIGHT,
     Springs,
+    clear,
     workspace,
 )
 from posable.engine.ltl import add_entry, add_pair
@@ -115,8 +116,7 @@ def center_load(springs, ws, exact):
 
     Its force is ws.load[3:6], its second derivative by the center (xx yy zz xy xz yz) ws.load[12:18].
     """
-    for i in range(27):
-        ws.load[i] = 0.0
+    clear(ws.load)
     for k in range(springs.kind.shape[0]):
         kind = springs.kind[k, SPRING_KIND]
         if kind >= 0 and springs.kind[k, BODY_A] == CENTER:
@@ -190,8 +190,7 @@ def place_target(springs, k, ws):
     """Transform the target of a spring that is fixed to another body into the world: ws.target and ws.row."""
     kind, row, target = springs.kind[k, SPRING_KIND], springs.constants[k], springs.targets[k]
     p, r, out = ws.position[springs.kind[k, BODY_B]], ws.rotation[springs.kind[k, BODY_B]], ws.target
-    for i in range(CONSTANTS):
-        ws.row[i] = row[i]
+    copy_into(row, ws.row)
     x, y, z = rotated(r, target, AT)
     out[AT] = ws.origin[0] + p[0] + x
     out[AT + 1] = ws.origin[1] + p[1] + y
@@ -229,8 +228,7 @@ def load_relative(springs, k, ws, exact):
     """Write the wrench and stiffness of a spring with its target on another body, as if that were fixed, to ws.load."""
     kind, b = springs.kind[k, SPRING_KIND], springs.kind[k, BODY_A]
     place_target(springs, k, ws)
-    for i in range(27):
-        ws.load[i] = 0.0
+    clear(ws.load)
     add_any_spring(
         kind, ws.row, ws.target, ws.origin, ws.position[b], ws.rotation[b], exact, ws.local, ws.load[0:6],
         ws.load[6:27],
@@ -241,13 +239,17 @@ def load_relative(springs, k, ws, exact):
 def add_relative(springs, k, ws, exact):
     """Apply a spring between two bodies to both: the force and its opposite, the stiffness to each."""
     load_relative(springs, k, ws, exact)
-    b, a = springs.kind[k, BODY_A], springs.kind[k, BODY_B]
+    apply_load(ws, springs.kind[k, BODY_A], 1.0, ws.load)
+    apply_load(ws, springs.kind[k, BODY_B], -1.0, ws.load)
+
+
+@kernel
+def apply_load(ws, b, sense, load):
+    """Add a load (27,) to a body: sense (1 or -1) times its wrench, and its stiffness."""
     for i in range(6):
-        ws.wrench[b, i] += ws.load[i]
-        ws.wrench[a, i] -= ws.load[i]
+        ws.wrench[b, i] += sense * load[i]
     for i in range(21):
-        ws.stiffness[b, i] += ws.load[6 + i]
-        ws.stiffness[a, i] += ws.load[6 + i]
+        ws.stiffness[b, i] += load[6 + i]
 
 
 @kernel
@@ -358,18 +360,15 @@ def add_cross_block(figure, order, springs, k, ws):
     ax, ay, az, bx, by, bz, _, _, _, _, _, _ = cross_vectors(springs, k, ws)
     i = last_dof(figure, springs.kind[k, BODY_A])
     while i >= 0:
-        x = c * (t[i, 1] * az - t[i, 2] * ay + ma * t[i, 3])
-        y = c * (t[i, 2] * ax - t[i, 0] * az + ma * t[i, 4])
-        z = c * (t[i, 0] * ay - t[i, 1] * ax + ma * t[i, 5])
+        x, y, z = velocity(t[i], ax, ay, az, ma)
+        x, y, z = c * x, c * y, c * z
         u = row[AXES] * x + row[AXES + 3] * y + row[AXES + 6] * z
         v = row[AXES + 1] * x + row[AXES + 4] * y + row[AXES + 7] * z
         w = row[AXES + 2] * x + row[AXES + 5] * y + row[AXES + 8] * z
         j = last_dof(figure, springs.kind[k, BODY_B])
         while j >= 0:
-            value = u * (t[j, 1] * bz - t[j, 2] * by + mb * t[j, 3])
-            value += v * (t[j, 2] * bx - t[j, 0] * bz + mb * t[j, 4])
-            value += w * (t[j, 0] * by - t[j, 1] * bx + mb * t[j, 5])
-            add_entry(order, ws, i, j, value)
+            p, q, r = velocity(t[j], bx, by, bz, mb)
+            add_entry(order, ws, i, j, u * p + v * q + w * r)
             j = figure.dof[j, ABOVE]
         i = figure.dof[i, ABOVE]
 

@@ -9,37 +9,17 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import entry, kernel
-from posable.engine.narrow_phase import grid_distance_at, grid_gradient
+from posable.engine.narrow_phase import grid_distance_at, grid_gradient, triangle_weights
 
 
 @kernel
 def triangle_distance(t, x, y, z):
-    """Return the squared distance [m^2] of a point from the triangle t (9,) (Ericson 2005, 5.1.5)."""
-    ax, ay, az = t[0] - x, t[1] - y, t[2] - z
-    bx, by, bz = t[3] - x, t[4] - y, t[5] - z
+    """Return the squared distance [m^2] of a point from the triangle t (9,)."""
+    ax, ay, az, bx, by, bz = t[0] - x, t[1] - y, t[2] - z, t[3] - x, t[4] - y, t[5] - z
     cx, cy, cz = t[6] - x, t[7] - y, t[8] - z
-    ux, uy, uz, vx, vy, vz = bx - ax, by - ay, bz - az, cx - ax, cy - ay, cz - az
-    d1, d2 = -(ux * ax + uy * ay + uz * az), -(vx * ax + vy * ay + vz * az)
-    d3, d4 = -(ux * bx + uy * by + uz * bz), -(vx * bx + vy * by + vz * bz)
-    d5, d6 = -(ux * cx + uy * cy + uz * cz), -(vx * cx + vy * cy + vz * cz)
-    va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
-    s, r = 0.0, 0.0  # weights of the second and third corner
-    if d1 <= 0.0 and d2 <= 0.0:
-        s, r = 0.0, 0.0
-    elif d3 >= 0.0 and d4 <= d3:
-        s = 1.0
-    elif d6 >= 0.0 and d5 <= d6:
-        r = 1.0
-    elif vc <= 0.0 and d1 >= 0.0 and d3 <= 0.0:
-        s = d1 / (d1 - d3) if d1 > d3 else 0.0
-    elif vb <= 0.0 and d2 >= 0.0 and d6 <= 0.0:
-        r = d2 / (d2 - d6) if d2 > d6 else 0.0
-    elif va <= 0.0 and d4 >= d3 and d5 >= d6:
-        r = (d4 - d3) / ((d4 - d3) + (d5 - d6)) if (d4 - d3) + (d5 - d6) > 0.0 else 0.0
-        s = 1.0 - r
-    elif va + vb + vc > 0.0:
-        s, r = vb / (va + vb + vc), vc / (va + vb + vc)
-    px, py, pz = ax + s * ux + r * vx, ay + s * uy + r * vy, az + s * uz + r * vz
+    _, s, r = triangle_weights(ax, ay, az, bx, by, bz, cx, cy, cz)
+    px, py, pz = ax + s * (bx - ax) + r * (cx - ax), ay + s * (by - ay) + r * (cy - ay), (
+        az + s * (bz - az) + r * (cz - az))  # fmt: skip
     return px * px + py * py + pz * pz
 
 

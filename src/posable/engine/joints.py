@@ -340,6 +340,16 @@ def forward(figure, theta, ws):
 
 
 @small
+def velocity(t, x, y, z, moves):
+    """Return how a dof of twist t (6,) moves a point (moves = 1) or turns a direction (moves = 0): moves v + w x e."""
+    return (
+        t[1] * z - t[2] * y + moves * t[3],
+        t[2] * x - t[0] * z + moves * t[4],
+        t[0] * y - t[1] * x + moves * t[5],
+    )
+
+
+@small
 def last_dof(figure, body):
     """Return the last dof that moves a body, or -1: where the walk up to the root starts."""
     while body >= 0:

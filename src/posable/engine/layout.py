@@ -236,6 +236,13 @@ def work_size(n: int, b: int, g: int, d: int) -> int:
 
 
 @small
+def clear(out):
+    """Set the numbers of an array (m,) to zero."""
+    for i in range(out.shape[0]):
+        out[i] = 0.0
+
+
+@small
 def matrix(flat, first, rows, columns):
     """Return rows x columns numbers of a flat array, from index `first` on, as a view."""
     return flat[first : first + rows * columns].reshape(rows, columns)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import kernel, small
-from posable.engine.layout import DEPTH, UP, VISIT
+from posable.engine.layout import DEPTH, UP, VISIT, clear
 
 ALONE = 6  # dofs with at most this many dofs above are eliminated one at a time: their rows are short
 
@@ -93,8 +93,7 @@ def scale_by_pivot(factor, i, depth, floor):
 def substitute(order, factor, x, path):
     """Solve L'L y = x in place (n,)."""
     n = factor.shape[0]
-    for k in range(n):
-        path[k] = 0.0
+    clear(path)
     for visit in range(n - 1, -1, -1):  # L' z = x; path: what the dofs below have taken from each dof above
         i = order.rows[visit, VISIT]
         depth = order.rows[i, DEPTH]
@@ -124,8 +123,7 @@ def multiply(order, hessian, x, out, path):
         for k in range(depth + 1):
             total += hessian[i, k] * path[k]
         out[i] = total
-    for k in range(n):
-        path[k] = 0.0
+    clear(path)
     for visit in range(n - 1, -1, -1):  # and those below
         i = order.rows[visit, VISIT]
         depth = order.rows[i, DEPTH]
@@ -136,14 +134,18 @@ def multiply(order, hessian, x, out, path):
 
 
 @kernel
-def negative_curvature(order, factor, failed, x):
-    """Write into x (n,) a direction of negative curvature, after `factorise` has failed at the dof `failed`.
+def negative_curvature(order, hessian, fixed, scale, damping, factor, x, path):
+    """Write into x (n,) a direction of negative curvature; return the dof that leads it, or -1 if there is none.
 
-    The pivot is the curvature along x = e_failed - (the response of the dofs below it), so x'Hx = pivot.
+    At that dof the factorisation of H + damping diag(scale) fails. Its pivot is the curvature along x = e_failed - (the
+    response of the dofs below it), so x'Hx = pivot.
     """
+    damped_copy(order, hessian, fixed, damping, scale, factor, path)
+    failed = factorise(order, factor, fixed, 0.0)
+    if failed < 0:
+        return -1
     n = factor.shape[0]
-    for i in range(n):
-        x[i] = 0.0
+    clear(x)
     x[failed] = 1.0
     begun = False
     for visit in range(n):
@@ -151,7 +153,7 @@ def negative_curvature(order, factor, failed, x):
         depth = order.rows[i, DEPTH]
         if not begun or depth <= order.rows[failed, DEPTH]:
             if begun:
-                return  # past the last dof below the failed one
+                return failed  # past the last dof below the failed one
             begun = i == failed
             continue
         total = 0.0
@@ -160,6 +162,7 @@ def negative_curvature(order, factor, failed, x):
             total -= factor[i, k] * x[j]
             j = order.rows[j, UP]
         x[i] = total / factor[i, depth]
+    return failed
 
 
 @kernel
@@ -181,8 +184,8 @@ def newton_step(order, hessian, gradient, fixed, scale, damping, moved, factor, 
     if factorise(order, factor, fixed, 0.0) >= 0:
         return False
     any_moved = False
+    clear(step)
     for i in range(step.shape[0]):
-        step[i] = 0.0
         any_moved = any_moved or moved[i] != 0.0
     if any_moved:
         multiply(order, hessian, moved, step, path)

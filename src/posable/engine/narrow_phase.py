@@ -28,6 +28,7 @@ from posable.engine.layout import (
     RADIUS,
     SEEDS,
     SOLID_KIND,
+    clear,
 )
 
 HULL, HALF_SPACE, GRID = 0.0, 1.0, 2.0  # kinds of solids
@@ -160,10 +161,13 @@ def nearest_on_segment(m, i, j):
 
 @kernel
 def nearest_on_triangle(m, i, j, k):
-    """Return the weights of three vertices at the nearest point of their triangle (Ericson 2005, 5.1.5)."""
-    ax, ay, az = m[i], m[i + 1], m[i + 2]
-    bx, by, bz = m[j], m[j + 1], m[j + 2]
-    cx, cy, cz = m[k], m[k + 1], m[k + 2]
+    """Return the weights of three vertices at the nearest point of their triangle."""
+    return triangle_weights(m[i], m[i + 1], m[i + 2], m[j], m[j + 1], m[j + 2], m[k], m[k + 1], m[k + 2])
+
+
+@kernel
+def triangle_weights(ax, ay, az, bx, by, bz, cx, cy, cz):
+    """Return the weights of the corners at the point of a triangle nearest to the origin (Ericson 2005, 5.1.5)."""
     ux, uy, uz = bx - ax, by - ay, bz - az
     vx, vy, vz = cx - ax, cy - ay, cz - az
     d1, d2 = -(ux * ax + uy * ay + uz * az), -(vx * ax + vy * ay + vz * az)
@@ -506,8 +510,7 @@ def grid_gradient(field, at, x, y, z, out):
     """Write the gradient (3) of the distance at a point, then its second derivatives xx, yy, zz, xy, xz, yz."""
     s = field[at + PER_METRE]
     u, v, w = (x - field[at + LOW]) * s, (y - field[at + LOW + 1]) * s, (z - field[at + LOW + 2]) * s
-    for k in range(9):
-        out[k] = 0.0
+    clear(out)
     far, p, q, r = outside_nodes(field, at, u, v, w)
     if far:
         length = math.sqrt(p * p + q * q + r * r)

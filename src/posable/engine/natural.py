@@ -21,7 +21,7 @@ from posable.engine.assemble import derivatives, energy_at, judge, springs_of
 from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, copy_into, project, recentre_all
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import forward
-from posable.engine.layout import ABOVE, DEPTH, Figure, Order, workspace
+from posable.engine.layout import ABOVE, DEPTH, Figure, Order, clear, workspace
 from posable.engine.ltl import add_pair, multiply
 from posable.engine.newton import gather_into, hold_bounds, propose, scatter_into
 
@@ -371,10 +371,8 @@ def add_chain(figure, order, prior, limb, ws, force, turns, pairs, rest, scale):
     most, d = prior.pull.shape[1] // 3, ws.hessian.shape[1]
     carried, torque, rest = rest[: 9 * most], rest[9 * most : 9 * most + 3], rest[9 * most + 3 :]
     joined, axes = rest[: 9 * (2 * most + 1)], rest[9 * (2 * most + 1) :]
-    for a in range(9 * count):
-        carried[a] = 0.0  # (k, 3, 3): pairs of what the segment moves with every feature, summed
-    for a in range(3):
-        torque[a] = 0.0
+    clear(carried[: 9 * count])  # (k, 3, 3): pairs of what the segment moves with every feature, summed
+    clear(torque)
     i = prior.limb[limb, TIP]
     while i >= 0:  # the turns (3, d) of the chain, by depth
         for a in range(3):
@@ -411,8 +409,7 @@ def join_segments(prior, count, segment, last, carried, joined):
     moves = CHANGES + prior.pull.shape[1] // 3
     for t in range(segment, last):
         own = joined[9 * (t - segment) : 9 * (t - segment + 1)]
-        for a in range(9):
-            own[a] = 0.0
+        clear(own)
         for k in range(count):
             if prior.segment[t, moves + k] != 0:
                 row = carried[9 * k : 9 * k + 9]
@@ -438,10 +435,8 @@ def mixture_force(prior, limb, scratch, shares, force, matrix):
     """Write the slope (m,) of a limb's energy in its features, and the mean precision (m m,) of its components."""
     m = prior.pull.shape[1]
     size = 3 * (prior.limb[limb, FEATURES_END] - prior.limb[limb, FEATURES])
-    for a in range(size * m):
-        matrix[a] = 0.0
-    for a in range(size):
-        force[a] = 0.0
+    clear(matrix[: size * m])
+    clear(force[:size])
     for c in range(prior.limb[limb, COMPONENTS], prior.limb[limb, COMPONENTS_END]):
         share = shares[c]
         if share > LIGHT:

@@ -53,9 +53,10 @@ from posable.engine.layout import (
     RESTARTS,
     SLOW,
     SOFT,
+    clear,
     workspace,
 )
-from posable.engine.ltl import damped_copy, factorise, mean_diagonal, negative_curvature, newton_step
+from posable.engine.ltl import mean_diagonal, negative_curvature, newton_step
 
 # Columns of the state, after those of every loop
 (
@@ -161,8 +162,7 @@ def damped_step(order, theta, lower, upper, ws, fixed, scale, damping):
     """
     n = theta.shape[0]
     step, moved = ws.step, ws.spare  # moved: the displacement of dofs already stopped at a bound
-    for i in range(n):
-        moved[i] = 0.0
+    clear(moved)
     for _ in range(BOUND_PASSES):
         if not newton_step(order, ws.hessian, ws.gradient, fixed, scale, damping, moved, ws.factor, step, ws.path):
             return False
@@ -341,8 +341,7 @@ def end_watchdog(figure, springs, lower, upper, theta, ws, state, definite):
     elif not definite or state[WATCHDOG] >= WATCHDOG_STEPS:
         if not state[ENERGY] < state[REFERENCE]:
             restore_pose(figure, springs, theta, ws.anchor, ws, state)
-        for k in range(ws.sticky.shape[0]):
-            ws.sticky[k] = 0.0
+        clear(ws.sticky)
         state[WATCHDOG] = state[DIRECT_SUCCESSES] = 0.0
         state[WATCHDOG_BACKOFF] = 2.0 * state[WATCHDOG_BACKOFF] + 2.0
         state[WATCHDOG_WAIT] = state[WATCHDOG_BACKOFF]
@@ -360,8 +359,7 @@ def restore_pose(figure, springs, theta, pose, ws, state):
 def newton_begin(figure, springs, lower, upper, theta, ws, state, params):
     """Clip the start to the box, move it off its bounds if the goals are far, and initialise the state."""
     project(theta, lower, upper)
-    for k in range(ws.sticky.shape[0]):
-        ws.sticky[k] = 0.0
+    clear(ws.sticky)
     state[PHASE] = GOING
     state[DAMPING] = params[FIRST_DAMPING]
     state[EVALUATIONS] = 1.0
@@ -504,11 +502,8 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
     if state[ESCAPES] >= MAX_ESCAPES or params[EXACT] == NEVER:
         return False
     fresh_derivatives(figure, order, springs, theta, ws, lower, upper, fixed, 1.0)
-    damped_copy(order, ws.hessian, fixed, 1e-9, scale, ws.factor, ws.path)
-    failed = factorise(order, ws.factor, fixed, 0.0)
-    if failed < 0:
+    if negative_curvature(order, ws.hessian, fixed, scale, 1e-9, ws.factor, ws.step, ws.path) < 0:
         return False
-    negative_curvature(order, ws.factor, failed, ws.step)
     largest = 0.0
     for i in range(n):
         largest = max(largest, abs(ws.step[i]))

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 
+from posable.engine.bounds import copy_into
 from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import (
     ROTVEC,
@@ -38,6 +39,7 @@ from posable.engine.joints import (
     rotate_by_vector,
     rotation_vector,
     turn,
+    velocity,
 )
 from posable.engine.layout import (
     ABOVE,
@@ -53,6 +55,7 @@ from posable.engine.layout import (
     PARENT,
     ROBUST,
     SPRING_KIND,
+    clear,
     workspace,
 )
 from posable.engine.springs import (
@@ -187,8 +190,7 @@ def rotate_left(motion, rotation, position, spare):
     x, y, z = position[0], position[1], position[2]
     for k in range(3):
         position[k] = motion[3 * k] * x + motion[3 * k + 1] * y + motion[3 * k + 2] * z
-    for k in range(9):
-        spare[k] = rotation[k]
+    copy_into(rotation, spare)
     multiply(motion, spare, rotation)
 
 
@@ -266,8 +268,7 @@ def adjoint_jacobian(figure, theta, body, place, rotation, scratch, out, speed, 
     """
     position, motion, spare, block = scratch[0:3], scratch[3:12], scratch[12:21], scratch[21:57]
     twist = scratch[66:72]
-    for row in range(6):
-        twist[row] = 0.0
+    clear(twist)
     start_at(place, rotation, position)
     while body >= 0:
         i = figure.body[body, LAST]
@@ -340,12 +341,10 @@ def adjusted_columns(figure, first, theta, whole, part, block, out):
 def finite_jacobian(figure, theta, ws, body, place, rotation, scratch, out):
     """Write the Jacobian (6, n) in world axes from differences of forward kinematics, for every dof above the frame."""
     moved, slope = scratch[0:9], scratch[9:21]
-    for i in range(theta.shape[0]):
-        ws.trial[i] = theta[i]
+    copy_into(theta, ws.trial)
     i = last_dof(figure, body)
     while i >= 0:
-        for k in range(12):
-            slope[k] = 0.0
+        clear(slope)
         for trial in range(4):  # +h, -h, +h/2, -h/2; Richardson: (4 D(h/2) - D(h)) / 3
             step = STEP if trial < 2 else 0.5 * STEP
             weight = (-1.0 if trial < 2 else 4.0) / (6.0 * step) * (1.0 if trial % 2 == 0 else -1.0)
@@ -383,8 +382,7 @@ def frame_jacobians(figure, poses, work, body, place, method, axes, scratch, rot
     ws = workspace(work, n, figure.body.shape[0], 0, 1)
     for t in range(poses.shape[0]):
         for row in range(6):
-            for i in range(n):
-                out[t, row, i] = 0.0
+            clear(out[t, row])
         natural = WORLD_AXES
         if method == CROSS:
             cross_jacobian(figure, poses[t], ws, body, place, rotations[t], out[t])
@@ -447,8 +445,8 @@ def frame_jacobian_rates(figure, poses, velocities, body, place, axes, scratch, 
     rotation, twist = scratch[57:66], scratch[66:72]
     for t in range(poses.shape[0]):
         for row in range(6):
-            for i in range(poses.shape[1]):
-                out[t, row, i] = jacobian[row, i] = 0.0
+            clear(out[t, row])
+            clear(jacobian[row])
         adjoint_jacobian(figure, poses[t], body, place, rotation, scratch, jacobian, velocities[t], out[t])
         if axes == WORLD_AXES:
             wx, wy, wz = twist[3], twist[4], twist[5]
@@ -477,10 +475,7 @@ def vector_columns(figure, ws, body, x, y, z, moves, jacobian, row):
     """
     i = last_dof(figure, body)
     while i >= 0:
-        t = ws.twist[i]
-        jacobian[row, i] = t[1] * z - t[2] * y + moves * t[3]
-        jacobian[row + 1, i] = t[2] * x - t[0] * z + moves * t[4]
-        jacobian[row + 2, i] = t[0] * y - t[1] * x + moves * t[5]
+        jacobian[row, i], jacobian[row + 1, i], jacobian[row + 2, i] = velocity(ws.twist[i], x, y, z, moves)
         i = figure.dof[i, ABOVE]
 
 
@@ -526,10 +521,9 @@ def point_tensor(figure, theta, work, body, point, jacobian, tensor):
     ws = workspace(work, n, figure.body.shape[0], 0, 1)
     forward(figure, theta, ws)
     for row in range(3):
+        clear(jacobian[row])
         for i in range(n):
-            jacobian[row, i] = 0.0
-            for j in range(n):
-                tensor[row, i, j] = 0.0
+            clear(tensor[row, i])
     x, y, z = rotated(ws.rotation[body], point, 0)
     x, y, z = x + ws.position[body, 0], y + ws.position[body, 1], z + ws.position[body, 2]
     vector_columns(figure, ws, body, x, y, z, 1.0, jacobian, 0)
@@ -587,8 +581,7 @@ def vector_terms(kind, row, target, ws, body, slope, exact, terms):
     derivative (9, 9) by rows. ORIENTATION has its three axes, the other kinds e and d.
     """
     v, f, moves, k = terms[0:9], terms[9:18], terms[18:21], terms[36:117]
-    for i in range(117):
-        terms[i] = 0.0
+    clear(terms)
     if kind == ORIENTATION_SPRING:
         for p in range(3):
             v[3 * p], v[3 * p + 1], v[3 * p + 2] = frame_axis(ws.rotation[body], row, p)
@@ -657,8 +650,7 @@ def direct_hessian(figure, springs, theta, work, d, exact, terms, jacobian, grad
     forward(figure, theta, ws)
     for i in range(n):
         gradient[i] = springs.pull[i] * (theta[i] - springs.home[i])
-        for j in range(n):
-            hessian[i, j] = 0.0
+        clear(hessian[i])
         hessian[i, i] = springs.pull[i]
     for k in range(g):
         kind, body = springs.kind[k, SPRING_KIND], springs.kind[k, BODY_A]
@@ -669,16 +661,14 @@ def direct_hessian(figure, springs, theta, work, d, exact, terms, jacobian, grad
             continue
         row = MOST_ROWS * k
         for a in range(row, row + MOST_ROWS):
-            for i in range(n):
-                jacobian[a, i] = 0.0
+            clear(jacobian[a])
         slope, bend = 1.0, 0.0
         if spring[ROBUST] > 0.0:
             p, r = ws.position[body], ws.rotation[body]
             energy = any_energy(kind, spring, target, ws.origin, p, r, ws.local, ws.error, k)
             energy += 0.5 * energy * energy / spring[ROBUST]  # before the robust loss
             _, slope, bend = robust_factors(energy, spring[ROBUST])
-            for i in range(n):
-                ws.spare[i] = gradient[i]
+            copy_into(gradient, ws.spare)
         vector_terms(kind, spring, target, ws, body, slope, exact, terms)
         add_direct(figure, theta, ws, body, terms, exact, jacobian, row, gradient, hessian)
         if bend != 0.0 and exact != 0.0:  # rho'' g g', with g the spring's own gradient before rho

@@ -21,7 +21,7 @@ import numpy as np
 from posable.engine.assemble import has_center
 from posable.engine.couplings import center_columns, coupling_gap, cross_vectors, place_target
 from posable.engine.jit import entry, kernel
-from posable.engine.joints import center_of_mass, forward, last_dof
+from posable.engine.joints import center_of_mass, forward, last_dof, velocity
 from posable.engine.layout import (
     ABOVE,
     AXES,
@@ -39,6 +39,7 @@ from posable.engine.layout import (
     SIZE,
     SPRING_KIND,
     WEIGHT,
+    clear,
     workspace,
 )
 from posable.engine.springs import (
@@ -134,8 +135,7 @@ def half_sine_rows(r, spring, target, out):
     if pivot < 3:  # the scalar part is not negative
         u, v = (pivot + 1) % 3, (pivot + 2) % 3
         p = math.copysign(p, _mixed(r, spring, target, v, u) - _mixed(r, spring, target, u, v))
-    for k in range(30):
-        out[k] = 0.0
+    clear(out)
     for a in range(3):
         u, v = (a + 1) % 3, (a + 2) % 3
         if pivot == 3:
@@ -160,14 +160,12 @@ def half_sine_rows(r, spring, target, out):
 
 
 @kernel
-def combine(figure, body, c, row, jacobian):
-    """Multiply three rows of J by the 3x3 matrix c (9,), in place, in the columns of the dofs above a body."""
-    i = last_dof(figure, body)
-    while i >= 0:
+def combine(c, row, jacobian):
+    """Multiply three rows of J (m, n) by the 3x3 matrix c (9,), in place."""
+    for i in range(jacobian.shape[1]):
         x, y, z = jacobian[row, i], jacobian[row + 1, i], jacobian[row + 2, i]
         for k in range(3):
             jacobian[row + k, i] = c[3 * k] * x + c[3 * k + 1] * y + c[3 * k + 2] * z
-        i = figure.dof[i, ABOVE]
 
 
 @kernel
@@ -223,7 +221,7 @@ def add_columns(figure, ws, body, sign, row, rows, jacobian):
     i = last_dof(figure, body)
     while i >= 0:
         t = ws.twist[i]
-        x, y, z = t[1] * ez - t[2] * ey + t[3], t[2] * ex - t[0] * ez + t[4], t[0] * ey - t[1] * ex + t[5]
+        x, y, z = velocity(t, ex, ey, ez, 1.0)
         a, b, c = t[1] * dz - t[2] * dy, t[2] * dx - t[0] * dz, t[0] * dy - t[1] * dx
         for q in range(rows):
             p, d = KEE + 3 * q, KED + 3 * q
@@ -250,10 +248,7 @@ def orientation_rows(figure, springs, k, ws, c, vectors, row, residuals, jacobia
         x, y, z = residuals[row], residuals[row + 1], residuals[row + 2]
         for q in range(3):
             residuals[row + q] = c[3 * q] * x + c[3 * q + 1] * y + c[3 * q + 2] * z
-        for i in range(jacobian.shape[1]):
-            x, y, z = jacobian[row, i], jacobian[row + 1, i], jacobian[row + 2, i]
-            for q in range(3):
-                jacobian[row + q, i] = c[3 * q] * x + c[3 * q + 1] * y + c[3 * q + 2] * z
+        combine(c, row, jacobian)
 
 
 @kernel
@@ -324,8 +319,7 @@ def vector_residuals(kind, row, target, vectors, frame, local, out):
             continue
         for k in range(3):
             row[POINT + k], row[AXES + k] = vectors[t, 0, k], vectors[t, 1, k]
-        for k in range(21):
-            out[t, k] = 0.0
+        clear(out[t, :21])
         local[STICKY] = 0.0
         residual(kind, row, target, frame[:3], frame[:3], frame[3:], local)
         if is_idle(kind, local):
@@ -337,8 +331,7 @@ def vector_residuals(kind, row, target, vectors, frame, local, out):
             for k in range(18):
                 out[t, 3 + k] = local[RE + k]
             continue
-        for k in range(18):
-            local[KEE + k] = 0.0
+        clear(local[KEE : KEE + 18])
         curvature(kind, row, target, 1.0, 0.0, 0.0, local)
         for i in range(3):
             out[t, i] = local[R] * local[RE + i]
@@ -400,11 +393,8 @@ def cross_rows(figure, springs, k, ws, row, residuals, jacobian):
         residuals[at + q] += cx * x + cy * y + cz * z
         i = last_dof(figure, springs.kind[k, BODY_B])
         while i >= 0:
-            jacobian[at + q, i] += (
-                cx * (t[i, 1] * bz - t[i, 2] * by + mb * t[i, 3])
-                + cy * (t[i, 2] * bx - t[i, 0] * bz + mb * t[i, 4])
-                + cz * (t[i, 0] * by - t[i, 1] * bx + mb * t[i, 5])
-            )
+            u, v, w = velocity(t[i], bx, by, bz, mb)
+            jacobian[at + q, i] += cx * u + cy * v + cz * w
             i = figure.dof[i, ABOVE]
 
 
@@ -426,8 +416,7 @@ def stack_residuals(figure, springs, roots, theta, ws, vectors, residuals, jacob
     n = theta.shape[0]
     for k in range(jacobian.shape[0]):
         residuals[k] = 0.0
-        for i in range(n):
-            jacobian[k, i] = 0.0
+        clear(jacobian[k])
     if has_center(springs):
         center_of_mass(figure, ws, ws.center)
         center_columns(figure, ws)

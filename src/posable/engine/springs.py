@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import kernel, small
-from posable.engine.layout import AT, AXES, FRAME, MEASURE, POINT, ROBUST, SIZE, WEIGHT
+from posable.engine.layout import AT, AXES, FRAME, MEASURE, POINT, ROBUST, SIZE, WEIGHT, clear
 
 POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING, SIDE_SPRING = 0, 1, 2, 3, 4
 DISTANCE_SPRING, CLEAR_SPRING, MODEL_SPRING, PIXEL_SPRING = 5, 6, 7, 8
@@ -177,8 +177,7 @@ def is_idle(kind, local):
 @kernel
 def derivative(kind, row, target, local):
     """Write dr/de and dr/dd, by rows, at the point where `residual` was evaluated."""
-    for k in range(18):
-        local[RE + k] = 0.0
+    clear(local[RE : RE + 18])
     if follows_point(kind, row):
         local[RE] = local[RE + 4] = local[RE + 8] = 1.0
     elif follows_direction(kind, row):

@@ -10,7 +10,7 @@ import numpy as np
 
 from posable.engine import layout
 from posable.engine.assemble import energy_at, springs_of
-from posable.engine.bounds import project, recentre_all
+from posable.engine.bounds import copy_into, project, recentre_all
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import ROTVEC, SWING, TURN, forward, length3, parameters_of
 from posable.engine.layout import (
@@ -99,8 +99,7 @@ def half_turn(figure, theta, j, carried, lower, upper, out):
     The turn comes after the dof: R_j(a) R_k(b) R_j(pi) = R_j(a + pi) R_k(-b). `carried` bodies below it turn in the
     same way, as when a whole limb turns about its length; the others keep their values.
     """
-    for i in range(theta.shape[0]):
-        out[i] = theta[i]
+    copy_into(theta, out)
     out[j] += math.pi if out[j] < 0.0 else -math.pi
     for i in range(j + 1, theta.shape[0]):
         b, levels = figure.dof[i, BODY], 0
@@ -132,8 +131,7 @@ def try_half_turns(figure, springs, lower, upper, theta, ws, note):
         if chosen < 0:
             break
         half_turn(figure, theta, chosen, chosen_carried, lower, upper, ws.trial)
-        for i in range(n):
-            theta[i] = ws.trial[i]
+        copy_into(ws.trial, theta)
         best = target
         note[TURNED] += 1.0
 
@@ -198,8 +196,7 @@ def solve_frames(
             for i in range(n):
                 home[i] = theta[i] = last[i] + options[EXTRAPOLATION] * (last[i] - before[i])
         if options[INDEPENDENT] == 2.0:
-            for i in range(n):
-                home[i] = theta[i]
+            copy_into(theta, home)
         project(theta, lower, upper)
         deviation_box(theta, lower, upper, low, high, math.inf)
         notes[t, TURNED] = 0.0
@@ -220,9 +217,8 @@ def solve_frames(
             errors[t, k] = ws.error[k] if row[k, ROBUST] >= 0.0 else math.nan
         if recentre_all(figure, theta, lower, upper):
             unwrap_last(figure, theta, last)
-        for i in range(n):
-            before[i] = last[i]
-            last[i] = theta[i]
+        copy_into(last, before)
+        copy_into(theta, last)
 
 
 @entry

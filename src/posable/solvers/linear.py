@@ -161,7 +161,7 @@ def pull_goals(figure, springs, ws, lin):
                 figure, ws, body, at[AT] - ws.origin[0], at[AT + 1] - ws.origin[1], at[AT + 2] - ws.origin[2],
                 1.0, lin.jacobian, row,
             )  # fmt: skip
-            combine(figure, body, lin.roots[k], row, lin.jacobian)
+            combine(lin.roots[k], row, lin.jacobian)
         row += rows_of(kind, 1)
 
 
