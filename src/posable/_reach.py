@@ -91,7 +91,11 @@ class Reach:
         return f"{self.site!r} reaches {count} of {total} points{size}{best}"
 
     def plot(self, path: str | PathLike[str]) -> None:
-        """Draw three sections through the reachable points, coloured by dexterity or clearance, to a picture file."""
+        """Draw three sections through the reachable points, coloured by dexterity or clearance.
+
+        Args:
+            path: The picture to write, such as a PNG or an SVG.
+        """
         draw(self, path)
 
 

@@ -334,7 +334,12 @@ class Controller:
         self.problem.goals[goal].moved(self._slots[label][2])
 
     def enable(self, label: str, on: bool = True) -> None:
-        """Enable or disable the goal with that label; a disabled goal neither pulls nor decides `ok`."""
+        """Enable or disable a goal; a disabled one neither pulls nor decides `ok`.
+
+        Args:
+            label: The label of the goal.
+            on: Whether it is enabled.
+        """
         self.problem.enable(self._index(label), on)
         self._weigh()
 

@@ -191,7 +191,7 @@ def test_interpolation(gltf, interpolation, middle):
 
 
 def test_uneven_scale_and_animated_scale_are_reported(gltf):
-    with pytest.warns(PosableWarning, match="uneven scale"):
+    with pytest.warns(PosableWarning, match="non-uniform scale"):
         load(gltf(small(nodes__0__scale=[1, 2, 1])))
 
 

@@ -208,9 +208,9 @@ def test_a_missing_mesh_costs_only_its_geom(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (('type="hinge"', 'type="screw"'), "MuJoCo refuses it"),
-        (("</mujoco>", ""), "MuJoCo refuses it"),
-        (('joint2="thumb"', 'joint2="nobody"'), "MuJoCo refuses it"),
+        (('type="hinge"', 'type="screw"'), "MuJoCo rejects it"),
+        (("</mujoco>", ""), "MuJoCo rejects it"),
+        (('joint2="thumb"', 'joint2="nobody"'), "MuJoCo rejects it"),
     ],
 )
 def test_what_mujoco_refuses(change, message):

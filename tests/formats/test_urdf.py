@@ -76,7 +76,7 @@ def test_velocity_effort_and_inertia(urdf):
 def test_a_velocity_of_zero_is_none(urdf):
     scene = load(urdf(ROBOT.replace('velocity="1"', 'velocity="0"')))
     assert np.isinf(scene.skeleton.velocity).all()
-    assert "velocity limits of 0 taken as not stated: 'turn', 'slide'" in scene.notes
+    assert "velocity limits of 0 were treated as not stated: 'turn', 'slide'" in scene.notes
     with pytest.warns(PosableWarning, match="negative effort limit"):
         load(urdf(ROBOT.replace('effort="1"', 'effort="-1"')))
 

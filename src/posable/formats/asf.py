@@ -517,7 +517,7 @@ def _parents_first(source: Source, figure: _Figure) -> list[str]:
         )
     loose = sorted(set(figure.bones) - set(order))
     if loose:
-        source.warn(f"bones that are not in :hierarchy were left out: {', '.join(loose[:5])}")
+        source.warn(f"bones that are not in :hierarchy were ignored: {', '.join(loose[:5])}")
     return order
 
 
@@ -560,7 +560,7 @@ def _bone_joints(
     offset, rotation = place
     body = {"mass": max(bone.mass * figure.mass, 0.0), "center": bone.frame.T @ (bone.direction * bone.center) * unit}
     if "l" in bone.dofs:
-        source.warn(f"bone {bone.name!r} changes its length (dof l): that column is left out")
+        source.warn(f"bone {bone.name!r} changes its length (dof l): that column is ignored")
     if len(slides) == 3 and len(order) == 3:
         box = [limits[dof] for dof in (*slides, *(f"r{axis}" for axis in order))]
         joints.append(Joint(bone.name, Free(order), parent, offset=offset, rotation=rotation, limits=box, **body))
@@ -586,7 +586,7 @@ def _bone_joints(
 def _limits(source: Source, figure: _Figure, bone: _Bone, unit: float) -> dict[str, tuple[float, float]]:
     if bone.limits and len(bone.limits) != len(bone.dofs):
         source.warn(
-            f"bone {bone.name!r} has {len(bone.dofs)} degrees of freedom and {len(bone.limits)} limits: none was taken"
+            f"bone {bone.name!r} has {len(bone.dofs)} degrees of freedom and {len(bone.limits)} limits: all ignored"
         )
     if len(bone.limits) != len(bone.dofs):
         return dict.fromkeys(_DOFS, (-np.inf, np.inf))

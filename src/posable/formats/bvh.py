@@ -388,7 +388,7 @@ def _build(source: Source, nodes: list[_Node], unit: float) -> tuple[Skeleton, N
     root = None
     if sum(node.parent < 0 for node in nodes) > 1:
         root = _free_name("scene", taken)
-        source.warn(f"several ROOTs; they were joined below a fixed joint {root!r}")
+        source.warn(f"several ROOTs were joined below a fixed joint {root!r}")
         joints.append(Joint(root, Fixed()))
     first = 0
     for name, node in zip(names, nodes, strict=True):

@@ -221,7 +221,9 @@ def read(source: Source, options: Options) -> Scene:
             binary=True, offset=len(data), expected=f"a header of {BLOCK} bytes", found=f"{len(data)} bytes"
         )
     if data[1] != MAGIC:
-        raise source.error(binary=True, offset=1, expected="0x50, the mark of a C3D file", found=f"0x{data[1]:02x}")
+        raise source.error(
+            binary=True, offset=1, expected="0x50, the signature of a C3D file", found=f"0x{data[1]:02x}"
+        )
     if data[0] < 2:
         raise source.error(binary=True, offset=0, expected="the block of the parameters, 2 or more", found=data[0])
     start = (data[0] - 1) * BLOCK
@@ -334,7 +336,7 @@ def _frame_count(source: Source, header: _Header, parameters: _Parameters, begin
     for label in trusted:
         if 0 < counts.get(label, 0) <= available:
             if label not in ("header", *beyond) or (label == "header" and beyond):
-                source.warn(f"frame counts disagree ({_listed(counts)}, room for {available}): {label} was taken")
+                source.warn(f"frame counts disagree ({_listed(counts)}, room for {available}): {label} was used")
             return int(counts[label])
     if by_header == 0 or counts.get("POINT:FRAMES") == 0:
         return 0

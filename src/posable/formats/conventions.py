@@ -105,9 +105,9 @@ def markers_of_file(
         )
     detected = detect_up(names, positions) if stated is None or options.up not in (None, stated) else None
     if stated is None and detected not in (None, default):
-        source.warn(f"the file states no up axis; {detected} is assumed, along which the body stands")
+        source.warn(f"the file states no up axis; {detected} is assumed, because the body stands along it")
     if stated is not None and detected is not None and detected == options.up:
-        source.warn(f"the file states {stated} up, the body stands along {detected}, as requested: {detected} is used")
+        source.warn(f"the file states {stated} up, but the body stands along {detected}, which is used as requested")
     return Markers(tuple(names), positions * metres, rate, up=detected or stated or default, unit=metres)
 
 

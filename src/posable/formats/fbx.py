@@ -69,7 +69,7 @@ def read(source: Source, options: Options) -> Scene:
     try:
         return _read(source, options)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as problem:
-        raise source.error(f"its parts are inconsistent: {type(problem).__name__}: {problem}") from problem
+        raise source.error(f"inconsistent contents: {type(problem).__name__}: {problem}") from problem
 
 
 def _read(source: Source, options: Options) -> Scene:

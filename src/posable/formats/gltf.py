@@ -65,7 +65,9 @@ def read_nodes(source: Source, container: Container) -> list[Node]:
         raise container.error(("nodes", lost), "nodes that form trees", "a cycle")
     uneven = place_nodes(source, nodes)
     if uneven:
-        source.warn(f"uneven scale or shear: lengths hold at rest, not when it turns, below {', '.join(uneven[:5])}")
+        source.warn(
+            f"non-uniform scale or shear: bone lengths are exact only in the rest pose, below {', '.join(uneven[:5])}"
+        )
     return nodes
 
 
@@ -459,7 +461,7 @@ def _sample(
         if ratio is not None or around is not None:
             growth[i] = (1.0 if ratio is None else ratio) * (np.ones(len(times)) if around is None else around)
     if scaled:
-        source.warn(f"animated scale moves the joints below it, meshes stay as they are: {', '.join(scaled[:5])}")
+        source.warn(f"animated scale moves the joints below it, but meshes keep their size: {', '.join(scaled[:5])}")
     return take
 
 

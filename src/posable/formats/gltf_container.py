@@ -410,7 +410,7 @@ def as_single(values: NDArray) -> NDArray:
     with np.errstate(over="ignore"):
         array = np.ascontiguousarray(values.reshape(len(values), -1), dtype="<f4")
     if not np.isfinite(array).all():
-        raise FormatError(expected="numbers that single precision holds", found="larger ones, or NaN")
+        raise FormatError(expected="numbers that fit in single precision", found="larger ones, or NaN")
     return array
 
 

@@ -115,16 +115,16 @@ def decode_npy(source: Source, name: str, raw: bytes) -> NDArray:
     room = len(raw) - (8 + width + size)
     if kind.kind not in "fiuUb" or min(shape, default=1) < 0 or len(shape) > 8 or count * kind.itemsize != room:
         raise source.error(
-            expected=f"array {name!r} of {shown(str(count))[1:-1]} numbers or texts",
+            expected=f"array {name!r} of {shown(str(count))[1:-1]} numbers or strings",
             found=f"{kind} {shown(str(shape))[1:-1]} in {room} bytes",
         )
     if kind.kind == "U" and count > MAX_TEXTS:
-        raise source.error(expected=f"at most {MAX_TEXTS} texts in {name!r}", found=shown(str(count))[1:-1])
+        raise source.error(expected=f"at most {MAX_TEXTS} strings in {name!r}", found=shown(str(count))[1:-1])
     if not kind.itemsize:
         return np.zeros(shape, "U1")
     values = np.frombuffer(raw, kind, count, 8 + width + size).reshape(shape, order=order)
     if kind.kind == "U" and values.size and values.view(np.uint32 if kind.byteorder != ">" else ">u4").max() > 0x10FFFF:
-        raise source.error(expected=f"texts in {name!r}", found="invalid code points")
+        raise source.error(expected=f"strings in {name!r}", found="invalid code points")
     return values
 
 

@@ -88,8 +88,8 @@ def compile_model(source: Source) -> Any:
             raise ValueError(first)
         model = spec.compile()
     except (ValueError, RuntimeError, UnicodeDecodeError, OverflowError) as problem:
-        raise source.error(f"MuJoCo refuses it: {' '.join(str(problem).split())}") from None
-    source.warn(f"missing mesh files ({len(missing)}), the geoms that use them were left out: {missing[0]!r}, ...")
+        raise source.error(f"MuJoCo rejects it: {' '.join(str(problem).split())}") from None
+    source.warn(f"missing mesh files ({len(missing)}), the geoms that use them were ignored: {missing[0]!r}, ...")
     return model
 
 
@@ -247,7 +247,7 @@ class _JointTree:
         limited = bool(model.jnt_limited[k])
         if kind == _BALL:
             if limited:
-                self.source.warn(f"ball joint {name!r}: its limit on the angle of rotation was left out")
+                self.source.warn(f"ball joint {name!r}: its limit on the angle of rotation was ignored")
             return Joint(name, Ball("rotvec"), parent, offset=offset, rotation=rotation)
         axis = np.asarray(model.jnt_axis[k], dtype=float)
         zero = float(model.qpos0[model.jnt_qposadr[k]])
@@ -345,7 +345,7 @@ def _add_tendons(source: Source, model: Any, tree: _JointTree, couplings: list, 
             terms[k] = terms.get(k, 0.0) - ratio * factor
         terms = {k: factor for k, factor in terms.items() if factor}
         if not 1 <= len(terms) <= 2:
-            source.warn(f"the constraint on the tendon {label} ties {len(terms)} joints together and was left out")
+            source.warn(f"the constraint on the tendon {label} ties {len(terms)} joints together and was ignored")
             continue
         if len(tendons) > 1 and any(higher):
             source.warn(f"the constraint on the tendons {label} is a polynomial; its linear part was kept")
@@ -421,7 +421,7 @@ def _sites(source: Source, model: Any, tree: _JointTree) -> tuple[list[Site], li
                 name += "'"
             place = tree.places[body]
             if place.joint == WORLD and not tree.has_world:
-                source.warn(f"the constraint {label!r} holds a body to the world and was left out")
+                source.warn(f"the constraint {label!r} holds a body to the world and was ignored")
                 break
             sites[name] = Site(name, place.joint, *place.inside(position, wxyz))
             names.append(name)
@@ -450,7 +450,7 @@ def _geoms(source: Source, model: Any, tree: _JointTree) -> tuple[list[Shape], l
     if not any(collides) and count:
         collides = [int(model.geom_group[g]) >= _COLLISION_GROUP for g in range(count)]
         if any(collides):
-            source.note(f"no geom has a contype: those of group {_COLLISION_GROUP} and above are taken for collision")
+            source.note(f"no geom has a contype: those of group {_COLLISION_GROUP} and above are used for collision")
     plain_drawing = any(not hit for hit in collides)
     shapes, meshes = [], []
     for g in range(count):

@@ -188,7 +188,7 @@ def read(source: Source, options: Options) -> Scene:
             )
         infinite = np.isinf(positions).any(axis=-1)
         if infinite.any():
-            source.warn(f"{int(infinite.sum())} infinite marker positions were taken as unseen")
+            source.warn(f"{int(infinite.sum())} infinite marker positions were treated as unseen")
         positions[~np.isfinite(positions).all(axis=-1)] = np.nan
         up = (arrays.names("marker_up") or [""])[0]
         rate = arrays.scalar("marker_fps", options.fps or 30.0)
@@ -214,7 +214,7 @@ def _in_order(source: Source, poses: NDArray, stated: list[str], skeleton: Skele
         else:
             found = f"{shown(strange)}{did_you_mean(strange, names)}"
         raise source.error(expected=f"the degrees of freedom of {skeleton.name or 'the skeleton'}", found=found)
-    source.note("columns put into the skeleton's order, by 'dof_names'")
+    source.note("columns were reordered to match the skeleton, by 'dof_names'")
     column = {name: k for k, name in enumerate(stated)}
     return np.ascontiguousarray(poses[:, [column[name] for name in names]])
 
@@ -266,7 +266,7 @@ class Arrays:
     def scalar(self, name: str, default: float) -> float:
         """Return a number above 0; the default, with a warning, where the file has none."""
         if name not in self:
-            self.source.warn(f"no {name!r} in the file: {default:g} was taken")
+            self.source.warn(f"no {name!r} in the file: {default:g} was used")
             return default
         values = self.numbers(name)
         if values.size != 1 or not 0 < float(values.ravel()[0]) < 1e7:
@@ -279,7 +279,7 @@ class Arrays:
             return []
         values = self[name]
         if values.dtype.kind != "U":
-            raise self.source.error(expected=f"texts in {name!r}", found=str(values.dtype))
+            raise self.source.error(expected=f"strings in {name!r}", found=str(values.dtype))
         return [str(value) for value in values.ravel()]
 
 

@@ -42,7 +42,7 @@ def read(source: Source, options: Options) -> Scene:
     if count > len(names):
         source.warn(f"{len(names)} names, {count} markers in a row: those without a name are called *1, *2, ...")
     elif stated is not None and stated.isdigit() and stated.lstrip(b"0") != str(len(names)).encode().lstrip(b"0"):
-        source.warn(f"NumMarkers is {shown(stated)[1:-1]}, {len(names)} names follow: the names were taken")
+        source.warn(f"NumMarkers is {shown(stated)[1:-1]}, {len(names)} names follow: the names were used")
     names += [f"*{k + 1}" for k in range(count - len(names))]
     positions = _rows(source, lines[first:], count)
     stated = header.get("numframes")

@@ -251,7 +251,7 @@ def _note_zero_bounds(source: Source, joints: list[_Joint]) -> None:
     if zero:
         keys = " and ".join(key for key in ("velocity", "effort") if any(key in found for found in zero.values()))
         more = f" and {len(zero) - 3} more" if len(zero) > 3 else ""
-        source.note(f"{keys} limits of 0 taken as not stated: {', '.join(map(repr, list(zero)[:3]))}{more}")
+        source.note(f"{keys} limits of 0 were treated as not stated: {', '.join(map(repr, list(zero)[:3]))}{more}")
 
 
 def _limits(source: Source, joint: _Joint) -> tuple[float, float]:

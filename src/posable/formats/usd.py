@@ -77,7 +77,7 @@ def read(source: Source, options: Options) -> Scene:
     except pxr.Tf.ErrorException as problem:  # values are unpacked on access: any call may find damage
         raise source.error("usd-core cannot read it") from problem
     except (ValueError, IndexError, TypeError, AttributeError, OverflowError, RuntimeError) as problem:
-        raise source.error(f"its arrays are inconsistent: {type(problem).__name__}: {problem}") from problem
+        raise source.error(f"inconsistent arrays: {type(problem).__name__}: {problem}") from problem
 
 
 # Run by another Python: opens a stage, unpacks all of it and writes it as one layer.
@@ -125,7 +125,7 @@ def _read(source: Source, options: Options, pxr: Any) -> Scene:
     if not skeletons:
         raise source.error("USD without a skeleton", expected="a UsdSkel Skeleton", found="none")
     if len(skeletons) > 1:
-        source.warn(f"{len(skeletons)} skeletons: the first, {skeletons[0].GetPath()}, was taken")
+        source.warn(f"{len(skeletons)} skeletons: the first, {skeletons[0].GetPath()}, was read")
     found = skeletons[0]
     query = pxr.UsdSkel.Cache().GetSkelQuery(found)
     metres = options.unit or pxr.UsdGeom.GetStageMetersPerUnit(stage)

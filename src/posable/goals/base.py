@@ -90,7 +90,7 @@ class Goal:
             if what in _BODIES and not isinstance(value, str):
                 raise GoalError(f"{type(self).__name__}: {what}", expected="the name of a body", got=repr(value)[:60])
         if label is not None and not isinstance(label, str):
-            raise GoalError(f"{type(self).__name__}: label", expected="a text", got=repr(label)[:60])
+            raise GoalError(f"{type(self).__name__}: label", expected="a string", got=repr(label)[:60])
         self.label = label or self.default_label()
         self.tolerance = tolerance
         if type(priority) is not int and not isinstance(priority, (int, np.integer)):

@@ -232,6 +232,7 @@ class Natural(Goal):
 
     Args:
         weight: Relative to the comfort of least change, which decides what the prior leaves open.
+        label: Name in results.
     """
 
     plain: ClassVar[bool] = True

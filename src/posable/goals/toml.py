@@ -44,7 +44,14 @@ _PARTS = {Sphere: ("center", "radius"), Capsule: ("start", "end", "radius"), Wal
 
 
 def load(path: str | PathLike[str]) -> list[Goal]:
-    """Return the goals of a TOML file; raises FormatError, with the number of the goal, where one cannot be read."""
+    """Return the goals of a TOML file.
+
+    Args:
+        path: The file, with a table `[[goal]]` for each goal.
+
+    Raises:
+        FormatError: A goal cannot be read; the message has its number.
+    """
     raw = read_regular(path, _MOST_BYTES)
     long_key = _LONG_KEY.search(raw)
     if long_key is not None:
@@ -70,7 +77,12 @@ def load(path: str | PathLike[str]) -> list[Goal]:
 
 
 def save(path: str | PathLike[str], goals: Goal | Iterable[Goal]) -> None:
-    """Write goals to a TOML file that `load` reads back; goals in Python (Custom) have no such form."""
+    """Write goals to a TOML file that `load` reads back.
+
+    Args:
+        path: The file to write.
+        goals: One goal or several. Goals in Python (Custom) have no such form.
+    """
     every = [goals] if isinstance(goals, Goal) else list(goals)
     blocks = []
     for goal in every:

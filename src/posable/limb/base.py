@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from posable.engine.jit import run_chunks
 from posable.engine.layout import PARENT
 from posable.errors import GoalError
 from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT
@@ -34,7 +32,7 @@ from posable.limb.nearest import nearest_batch
 from posable.limb.solution import STATUS, Branch, ElbowCircle, LimbSolution, SwivelRange
 from posable.limb.srs_chain import BACK, BALL, LOWER, TOOL, TOOL_TURN, VECTOR, SrsChain, find_limb
 from posable.model.joints import unit_axis
-from posable.model.kinematics import as_poses, in_rows, path_of, place_bodies
+from posable.model.kinematics import as_poses, in_rows, path_of, place_bodies, scratch
 from posable.model.skeleton import Skeleton
 
 # --- Reading targets and options ---
@@ -147,37 +145,31 @@ def read_directions(value: Any, what: str) -> np.ndarray:
 # --- Batches ---
 
 PARALLEL_FROM = 2048  # goals: larger batches run on all cores
-_memory = threading.local()
+CHUNK = 256  # goals at a time
 
 
 def scratch_memory() -> np.ndarray:
     """Return the scratch memory of this thread."""
-    if not hasattr(_memory, "work"):
-        _memory.work = np.zeros(SCRATCH)
-    return _memory.work
+    return scratch(SCRATCH)
 
 
 def run_batch(count: int, run: Callable[..., None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the values (t, 7), reports (t, REPORT) and statuses (t,) of goals: at once, or in slices on all cores.
+    """Return the values (t, 7), reports (t, REPORT) and statuses (t,) of goals: at once, or in chunks on all cores.
 
-    run(mine, out, reports, status) solves a slice; mine(rows) is its part of rows (t, ...), or the only row.
+    run(mine, out, reports, status) solves a chunk; mine(rows) is its part of rows (t, ...), or the only row.
     """
     out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
 
-    def part(low: int, high: int) -> None:
+    def part(chunk: slice) -> None:
         def mine(rows: np.ndarray) -> np.ndarray:
-            return rows[low:high] if len(rows) == count and count > 1 else rows
+            return rows[chunk] if len(rows) == count and count > 1 else rows
 
-        run(mine, out[low:high], reports[low:high], status[low:high])
+        run(mine, out[chunk], reports[chunk], status[chunk])
 
-    workers = min(os.cpu_count() or 1, count // (PARALLEL_FROM // 2))
-    if count < PARALLEL_FROM or workers < 2:
-        part(0, count)
+    if count < PARALLEL_FROM:
+        part(slice(0, count))
     else:
-        part(0, 1)  # compiles before the threads start
-        edges = np.linspace(1, count, 4 * workers + 1).astype(int)
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(part, edges[:-1], edges[1:]))
+        run_chunks(part, count, CHUNK)
     return out, reports, status
 
 
