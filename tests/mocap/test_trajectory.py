@@ -84,3 +84,26 @@ def test_accelerations_of_a_given_path_cost_nothing():
     calm, follows = (TrajectoryProblem(*rest, path).solve(still, Effort()) for path in (None, swing))
     assert np.abs(calm[10:-10]).max() < 0.5
     assert np.abs(follows - swing).max() < 1e-3
+
+
+def test_a_step_leaves_out_dofs_that_nothing_pulls(monkeypatch):
+    """Fingers of a character would make each step many times slower."""
+    from posable.mocap import trajectory as module
+
+    joints = [
+        ps.Joint("cart", ps.Prismatic("x")),
+        *(ps.Joint(f"finger{k}", ps.Revolute("y"), "cart") for k in range(9)),
+    ]
+    hand, frames, sizes = ps.Skeleton(joints), 20, []
+    problem = Problem(hand, [ps.goals.Position("cart", np.arange(frames)[:, None] * (0.1, 0.0, 0.0))])
+    problem.broadcast((frames,))
+    home, box = np.zeros((frames, 10)), np.full(10, 5.0)
+    solve = module.solve_banded
+    monkeypatch.setattr(module, "solve_banded", lambda band, right: sizes.append(band.shape) or solve(band, right))
+    stiffness = np.full(10, 1e-3)
+    poses = TrajectoryProblem(problem, np.zeros(1), NONE, NONE, np.zeros(10), home, stiffness, -box, box).solve(
+        home, Effort()
+    )
+    np.testing.assert_allclose(poses[:, 0], 0.1 * np.arange(frames), atol=1e-3)
+    assert not poses[:, 1:].any()
+    assert set(sizes) == {(frames, 3)}

@@ -188,7 +188,7 @@ class TrajectoryProblem:
         poses = np.clip(poses, self.lower, self.upper)
         rows, damping = np.arange(t), np.full(t, DAMPING)
         here, ahead = _Terms.empty(t, n), _Terms.empty(t, n)
-        matrix = np.empty((t * n, 2 * n + 1))
+        matrix = np.empty(t * n * (2 * n + 1))
         self.terms(poses, rows, here)
         energies = here.energies + self._bend_energies(poses)
         best, least, failures = poses, energies.sum(), 0
@@ -246,15 +246,14 @@ class TrajectoryProblem:
         if movable is not None:
             free &= movable[:, None]
         below, above = self.lower - poses, self.upper - poses
-        moved, right = np.zeros_like(poses), np.empty(poses.size)
+        moved, kept = np.zeros_like(poses), np.flatnonzero((free & (gradient != 0.0)).any(axis=0))
         usual = np.quantile(here.blocks[:, :, 0], USUALLY, axis=0)
         each = damping[:, None] * (usual + 1e-3 * usual.mean())
         trial, worse = poses, np.ones(len(poses), dtype=bool)
         for k in range(passes):
-            damped_system(here.blocks, self.stiffness, each, free, moved, gradient, matrix, right)
-            if not solve_banded(matrix, right):
+            step = self._step(here.blocks, each, free, moved, gradient, kept, matrix)
+            if step is None:
                 return poses, np.ones(len(poses), dtype=bool)
-            step = right.reshape(poses.shape)
             inside = np.clip(step, below, above)
             trial = np.clip(poses + inside, self.lower, self.upper)
             self.terms(trial, np.arange(len(poses)), ahead)
@@ -266,3 +265,20 @@ class TrajectoryProblem:
             moved[beyond] = inside[beyond]
             free &= ~beyond
         return trial, worse
+
+    def _step(self, blocks, damping, free, moved, gradient, kept, work) -> np.ndarray | None:
+        """Return a damped step (T, n) of the dofs in kept (k,), or None if it cannot be solved for.
+
+        The others stay, such as fingers that nothing pulls: the cost is that of a matrix of bandwidth 2 k.
+        """
+        t, n = len(gradient), len(kept)
+        column = np.minimum(np.add.outer(np.arange(n), np.arange(n)), n - 1)  # entry (i, j) is in column j - i
+        part = blocks[:, kept[:, None], kept[column] - kept[:, None]]
+        right, matrix = np.empty(t * n), work[: t * n * (2 * n + 1)].reshape(t * n, 2 * n + 1)
+        rows = [np.ascontiguousarray(values[:, kept]) for values in (damping, free, moved, gradient)]
+        damped_system(part, self.stiffness[kept], *rows, matrix, right)
+        if not solve_banded(matrix, right):
+            return None
+        step = np.zeros_like(gradient)
+        step[:, kept] = right.reshape(t, n)
+        return step

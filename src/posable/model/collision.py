@@ -134,15 +134,28 @@ def enclosing_center(points: np.ndarray) -> np.ndarray:
     return center
 
 
+@lru_cache(maxsize=1024)
+def _enclosing_center(points: bytes) -> np.ndarray:
+    """Do as `enclosing_center` in three dimensions, once per body."""
+    return enclosing_center(np.frombuffer(points).reshape(-1, 3))
+
+
 def bounding_capsule(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the centre (3,), the half axis (3,) and the radius [m] of a capsule around points (V, 3).
 
     Of those along the three principal axes it is the one with the least volume.
     """
-    if len(points) == 1:
-        return points[0], np.zeros(3), 0.0
-    axes = np.linalg.svd(points - points.mean(axis=0), full_matrices=True)[2]
-    return min((_capsule_along(points, axes, k) for k in range(3)), key=_capsule_volume)
+    return _bounding_capsule(np.ascontiguousarray(points, dtype=float).tobytes())
+
+
+@lru_cache(maxsize=4096)
+def _bounding_capsule(points: bytes) -> tuple[np.ndarray, np.ndarray, float]:
+    """Do as `bounding_capsule`, once per solid."""
+    corners = np.frombuffer(points).reshape(-1, 3)
+    if len(corners) == 1:
+        return corners[0], np.zeros(3), 0.0
+    axes = np.linalg.svd(corners - corners.mean(axis=0), full_matrices=len(corners) < 3)[2]
+    return min((_capsule_along(corners, axes, k) for k in range(3)), key=_capsule_volume)
 
 
 def _capsule_along(points: np.ndarray, axes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, float]:
@@ -364,7 +377,7 @@ def _balls(bodies: int, solid: np.ndarray, corners: Sequence[np.ndarray]) -> np.
     for body in range(bodies):
         mine = np.flatnonzero((solid[:, ON_BODY] == body) & (solid[:, SOLID_KIND] == HULL)).tolist()
         if mine:
-            center = enclosing_center(np.concatenate([corners[row] for row in mine]))
+            center = _enclosing_center(np.concatenate([corners[row] for row in mine]).tobytes())
             reach = [np.linalg.norm(corners[row] - center, axis=1).max() + solid[row, RADIUS] for row in mine]
             out[body] = *center, max(reach) * (1.0 + 1e-12)
     return out

@@ -652,7 +652,8 @@ class Skeleton:
     def _computed_hash(self) -> int:
         """Compute the hash, once: it is a key of every problem."""
         bones = _values(*(joint.offset for joint in self.joints))
-        value = hash((self.name, self.names, self.dof_names, self.site_names, bones))
+        bits = tuple((shape.contype, shape.conaffinity) for shape in self.shapes)  # or comparisons would be frequent
+        value = hash((self.name, self.names, self.dof_names, self.site_names, bones, bits))
         object.__setattr__(self, "_hash", value)
         return value
 
