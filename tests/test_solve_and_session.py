@@ -361,6 +361,30 @@ def test_control_c_ends_a_solve(script):
     assert time.perf_counter() - begin < 10.0
 
 
+ONE_STEP = """
+import os, signal, threading, time
+import posable as ps
+signal.signal(signal.SIGINT, signal.default_int_handler)
+arm, goal = ps.figures.planar_arm([0.01] * 700), ps.goals.Position("tip", (-2.0, 2.0, 0.0))
+ps.solve(arm, goal, solver="trust-region", max_iterations=0)
+pressed = []
+def press():
+    pressed.append(time.process_time())
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Timer(0.5, press).start()
+try:
+    ps.solve(arm, goal, solver="trust-region")
+except KeyboardInterrupt:
+    print(time.process_time() - pressed[0])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+def test_control_c_does_not_wait_for_a_step_of_seconds():
+    done = subprocess.run([sys.executable, "-c", ONE_STEP], capture_output=True, text=True, check=True)
+    assert float(done.stdout.splitlines()[-1]) < 1.0  # [s]; a step of 700 degrees of freedom takes several
+
+
 # --- Words ---
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import lru_cache, wraps
@@ -279,14 +280,31 @@ class CompiledSolver(Solver):
                 if deadline is not None and begin >= deadline:
                     self._give_up(problem, options, raw, states, params, one, work)
                     return
-                self._enter(problem, options, raw, states, now, one, _EMPTY_TRACE, work)
+                self._enter_stoppable(problem, options, raw, states, now, one, work)
                 if codes[0] == RUNNING and solving_time() - begin < SLICE:
                     now[CHUNK_ITERATIONS] *= 2.0
+
+    def _enter_stoppable(self, problem, options, raw, states, params, one, work) -> None:
+        """Enter the loop, in another thread if one step may take long: Control-C then stops the step."""
+        if not self._has_slow_steps(problem) or threading.current_thread() is not threading.main_thread():
+            self._enter(problem, options, raw, states, params, one, _EMPTY_TRACE, work)
+            return
+        with ThreadPoolExecutor(1) as other:
+            entered = other.submit(self._enter, problem, options, raw, states, params, one, _EMPTY_TRACE, work)
+            try:
+                entered.result()
+            except BaseException:
+                params[self.stop_column] = 1.0
+                raise
+
+    def _has_slow_steps(self, problem: Problem) -> bool:
+        """Return whether one step may take longer than a slice, and has a column of the params that stops it."""
+        return self.stop_column is not None and self.memory(problem) >= SLOW_STEP
 
     @contextmanager
     def _stopping(self, problem: Problem, params: np.ndarray, deadline: float | None) -> Iterator[None]:
         """Set the stop column of the params at the deadline, from another thread, if one step may take long."""
-        if deadline is None or self.stop_column is None or self.memory(problem) < SLOW_STEP:
+        if deadline is None or not self._has_slow_steps(problem):
             yield
             return
         seconds = min(deadline - solving_time(), threading.TIMEOUT_MAX)
