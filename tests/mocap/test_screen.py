@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import posable as ps
 from posable.mocap.screen import noise_of, screen
 
+from .conftest import holed
+
 LEG = ("FWT", "BWT", "THI", "KNE", "SHN", "ANK", "HEE", "TOE")
 
 
@@ -137,6 +139,17 @@ def test_labels_that_are_swapped_in_a_gap_do_no_harm(markers):
     holed = replace(markers, positions=places)
     assert screen(holed).swaps == ()
     assert not screen(holed).jumps
+
+
+@pytest.mark.parametrize(("pair", "start"), [(("LELB", "LFRM"), 60), (("LTHI", "LKNE"), 150), (("LSHO", "RSHO"), 90)])
+def test_labels_that_are_swapped_after_a_long_gap_are_swapped_back(human, markers, clean, pair, start):
+    gone = np.zeros(markers.positions.shape[:2], dtype=bool)
+    gone[start : start + 30, [markers.index(name) for name in pair]] = True
+    whole, wrong = (holed(take, gone) for take in (markers, exchanged(markers, [pair], slice(start, None))))
+    off, said = displaced(human, wrong, clean)
+    assert off < 0.002
+    assert "swapped" in said
+    assert not screen(whole).swaps
 
 
 def test_swaps_that_share_a_label_are_exchanged_back(markers):

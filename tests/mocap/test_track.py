@@ -379,3 +379,15 @@ def test_a_piece_goes_on_with_the_bend_of_the_one_before_though_another_is_a_lit
     poses = ps.track(arm, markers, threads=1).motion.poses
     assert (poses[:, 1] > 0.0).all()
     assert np.abs(np.diff(poses, axis=0)).max() < 0.05
+
+
+@pytest.mark.parametrize("place", [(0.0, 0.0, 14.0), (-60.0, 0.0, 25.0)])
+def test_a_take_may_be_far_from_the_origin(human, markers, place):
+    far = ps.Markers(markers.names, markers.positions[:90] + place, markers.fps, markers.up)
+    take = ps.track(ps.calibrate(human, far), far, threads=1)
+    assert np.nanmax(take.errors) < 0.01
+    assert take.report.ok
+    poses, skeleton = take.motion.poses, take.motion.skeleton
+    assert ((poses >= skeleton.lower) & (poses <= skeleton.upper)).all()
+    again = ps.track(ps.calibrate(human, markers), far, threads=1)  # of an actor calibrated near the origin
+    assert np.nanmax(again.errors) < 0.01

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -282,9 +282,7 @@ class CallFrame(Expressions):
         super().__init__(to, function, variables)
         self.returns = MergePoint()
         self.loops: list[Loop] = []
-        self.ends: list[
-            dict[str, list[Any]]
-        ] = []  # of each loop that is written: the values its variables go round with
+        self.ends: list[dict[str, list[Any]]] = []  # of each emitted loop: the values its variables go round with
 
     def block(self, body: list[ast.stmt]) -> bool:
         """Evaluate statements; return whether their end is reached."""
@@ -373,7 +371,7 @@ class CallFrame(Expressions):
         if not any(isinstance(b, Code) for b in bounds):
             values = range(*(int(b) for b in bounds))
             if name != "_" and (self.to.unroll or len(values) <= MOST_UNROLLED):
-                return self._unroll(name, values, node.body)
+                return self._unroll(node.body, (self.variables.__setitem__(name, value) for value in values))
             start, stop, step = values.start, values.stop, values.step
         else:
             start, stop = (0, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
@@ -390,15 +388,14 @@ class CallFrame(Expressions):
 
         return self._loop(node.body, lambda: head, begin, f"{counter} += {step};", {name})
 
-    def _unroll(self, name: str, values: range, body: list[ast.stmt]) -> bool:
+    def _unroll(self, body: list[ast.stmt], rounds: Iterable[None]) -> bool:
+        """Evaluate the body of a loop once for each of its rounds, an iterator that sets the variables of the next."""
         loop = Loop(MergePoint(), MergePoint(), self.to.label(), "")
         self.loops.append(loop)
         alive = True
-        for value in values:
-            self.variables[name] = value
+        for _ in rounds:
             loop.again, loop.again_label = MergePoint(), self.to.label()
-            alive = self.block(body)
-            alive = self._arrive(loop.again, loop.again_label, alive)
+            alive = self._arrive(loop.again, loop.again_label, self.block(body))
             if not alive:
                 break
         self.loops.pop()
@@ -427,19 +424,17 @@ class CallFrame(Expressions):
                 return self.to.text(self.to.truth(self.value(node.test)))
 
             return self._loop(node.body, head, lambda: None, "", set())
-        loop = Loop(MergePoint(), MergePoint(), self.to.label(), "")
-        self.loops.append(loop)
-        alive = True
-        while alive:
-            condition = self.to.truth(self.value(node.test))
+        return self._unroll(node.body, self._while_true(node.test))
+
+    def _while_true(self, test: ast.expr) -> Iterator[None]:
+        """Yield as long as a condition is true, which must stay known."""
+        while True:
+            condition = self.to.truth(self.value(test))
             if isinstance(condition, Code):
-                raise Unsupported(f"{self.function.__name__}: while {ast.unparse(node.test)}")
+                raise Unsupported(f"{self.function.__name__}: while {ast.unparse(test)}")
             if not condition:
-                break
-            loop.again, loop.again_label = MergePoint(), self.to.label()
-            alive = self._arrive(loop.again, loop.again_label, self.block(node.body))
-        self.loops.pop()
-        return self._arrive(loop.out, loop.out_label, alive)
+                return
+            yield
 
     def _stays_known(self, node: ast.While) -> bool:
         """Return whether the condition stays known, from a trial run of the body that emits nothing."""
@@ -524,7 +519,6 @@ class CallFrame(Expressions):
         to.known = {key: v for key, v in to.known.items() if key not in written and key[0] not in whole}
         loop = Loop(MergePoint(), MergePoint(), to.label(), to.label(), phis)
         self.loops.append(loop)
-        self.ends = getattr(self, "ends", [])
         self.ends.append({name: [] for name in kinds})
         to.emit("#pragma unroll 1\nwhile (true) {")
         condition = head()
@@ -608,28 +602,27 @@ class Specialiser(SymbolicMemory):
         if getattr(function, "feature", None) in self.missing_features:
             return function.otherwise
         function = compiler.plain(function)
-        node = source_of_kernel(function)
-        names = [a.arg for a in node.args.args]
-        if len(names) != len(arguments):
-            raise Unsupported(f"{function.__name__}: {len(arguments)} arguments for {len(names)}")
+        expected = len(source_of_kernel(function).args.args)
+        if expected != len(arguments):
+            raise Unsupported(f"{function.__name__}: {len(arguments)} arguments for {expected}")
         self.depth += 1
         if self.depth > DEEPEST:
             raise Unsupported(f"{function.__name__} calls itself")
-        frame = CallFrame(self, function, dict(zip(names, arguments, strict=True)))
-        ends = frame.block(node.body)
-        if ends:
-            frame.leave(None)
-        end = self.label()
-        out = self.meet(frame.returns)
-        if len(frame.returns.ways) > 1:
-            self._close(frame.returns, end)
+        out = self.run(function, arguments)
         self.depth -= 1
         if out is None:
             raise Unsupported(f"{function.__name__} never returns")
         return out.get("return")
 
-    def _close(self, join: MergePoint, end: str) -> None:
-        """Let every branch but the last, which is already there, jump to the end."""
-        for _, _, slot in join.ways:
-            slot.append(f"goto {end};")
-        self.emit(f"{end}: ;")
+    def run(self, function: Callable[..., Any], arguments: Sequence[Any]) -> dict[str, Any] | None:
+        """Evaluate the body of a plain function; return {"return": value}, or None if it never returns."""
+        node = source_of_kernel(function)
+        frame = CallFrame(self, function, dict(zip((a.arg for a in node.args.args), arguments, strict=True)))
+        if frame.block(node.body):
+            frame.leave(None)
+        end, out = self.label(), self.meet(frame.returns)
+        if len(frame.returns.ways) > 1:  # every branch jumps to the end
+            for _, _, slot in frame.returns.ways:
+                slot.append(f"goto {end};")
+            self.emit(f"{end}: ;")
+        return out

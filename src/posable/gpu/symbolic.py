@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -117,15 +118,19 @@ def options_of(op: str, a: Any, b: Any) -> frozenset[int] | None:
     return frozenset(now(op, x, y) for x in sets[0] for y in sets[1])
 
 
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "%": operator.mod,
+    "//": operator.floordiv, "&": operator.and_, "|": operator.or_, "^": operator.xor, ">>": operator.rshift,
+    "<<": operator.lshift, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    ">=": operator.ge,
+}  # fmt: skip
+
+
 def now(op: str, a: Any, b: Any) -> Any:
     """Return a op b of known numbers, with IEEE division by zero."""
     if op == "/" and b == 0:
         return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a)
-    return {
-        "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "%": lambda: a % b,
-        "//": lambda: a // b, "&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b, ">>": lambda: a >> b,
-        "<<": lambda: a << b,
-    }[op]()  # fmt: skip
+    return OPERATORS[op](a, b)
 
 
 # --- Arithmetic ---
@@ -257,10 +262,10 @@ class Arithmetic:
     def compare(self, op: str, a: Any, b: Any) -> Any:
         """Return a op b for a comparison."""
         if not isinstance(a, Code) and not isinstance(b, Code):
-            return bool(eval(f"a {op} b", {"a": a, "b": b}))
+            return bool(OPERATORS[op](a, b))
         for x, y, turned in ((a, b, op), (b, a, _TURNED[op])):
             if isinstance(x, Code) and x.options is not None and not isinstance(y, Code):
-                answers = {bool(eval(f"a {turned} b", {"a": o, "b": y})) for o in x.options}
+                answers = {bool(OPERATORS[turned](option, y)) for option in x.options}
                 if len(answers) == 1:
                     return answers.pop()
         kind = widest(a, b)

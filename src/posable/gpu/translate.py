@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from posable.engine import jit as compiler
-from posable.gpu.partial_eval import CallFrame, Specialiser, source_of_kernel
+from posable.gpu.partial_eval import Specialiser
 from posable.gpu.symbolic import C_TYPE, Code, Storage, View, declared
 
 CONTEXT = "c."  # how arrays and sizes are named: members of the struct
@@ -64,16 +64,9 @@ class Translator(Specialiser):
 
     def _make(self, function: Any, arguments: tuple[Any, ...], passed: list[Code]) -> tuple[str, Any] | None:
         """Write the function of a kernel; return its name and what it returns, None if that is not of numbers."""
-        names = [a.arg for a in source_of_kernel(function).args.args]
         saved = self.code, self.declared, self.known, self.written
         self.code, self.declared, self.known, self.written = [], [], {}, None
-        frame = CallFrame(self, function, dict(zip(names, arguments, strict=True)))
-        if frame.block(source_of_kernel(function).body):
-            frame.leave(None)
-        found, end = self.meet(frame.returns), self.label()
-        value = (found or {}).get("return")
-        if len(frame.returns.ways) > 1:
-            self._close(frame.returns, end)
+        value = (self.run(function, arguments) or {}).get("return")
         results: list[Code] = []
         numbers = value is None or _numbers(value, results)
         name = f"{function.__name__}_{len(self._made)}"

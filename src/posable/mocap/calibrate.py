@@ -30,6 +30,7 @@ from posable.mocap.root_align import (
     LOOSENED,
     free_root_note,
     with_free_root,
+    with_room,
 )
 from posable.mocap.screen import markers_for, screen
 from posable.mocap.verdict import STILL, lies, plan_of, stature, unit_hint, unrecognised, wrong_size
@@ -101,6 +102,7 @@ def calibrate(
     if not markers.names:
         raise PosableError("calibrate: expected a take with markers, got none")
     chosen = None if frames is None else list(frames)
+    skeleton = with_room(skeleton, markers)
 
     def fitted(figure: Skeleton) -> Skeleton:
         return _calibrate(figure, markers, attachments, chosen, symmetric, lengths, roles, limits)

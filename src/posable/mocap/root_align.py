@@ -8,12 +8,17 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import SLIDE
+from posable.formats.conventions import turn_up
 from posable.model.joint_values import rotation_values
 from posable.model.joints import Free, Joint, rotation_matrix
-from posable.model.kinematics import forward
+from posable.model.kinematics import Frames, forward
+from posable.model.motion import Markers
 from posable.model.skeleton import WORLD, Skeleton
 
 ASTRAY = 0.03  # [m]: mean marker error of a figure with a fixed root above which a free root is tried
+REACH = 0.5  # [m] of the middle of the markers within which a root may be
+ROOM = 5.0  # [m] that it gets around markers beyond its limits
+SAMPLES = 400  # frames that show where the markers are
 LOOSENED = 0.5  # fraction of that error to which a free root must reduce it; otherwise the root stays fixed
 
 
@@ -31,6 +36,43 @@ def with_free_root(skeleton: Skeleton) -> Skeleton:
         return skeleton.replace(joints=[Joint(name, Free("zyx")), replace(root, parent=name), *skeleton.joints[1:]])
     hung = [replace(joint, parent=name) if joint.parent == WORLD else joint for joint in skeleton.joints[1:]]
     return skeleton.replace(joints=[root, Joint(name, Free("zyx"), parent=WORLD), *hung])  # the world itself stays
+
+
+def with_room(skeleton: Skeleton, markers: Markers) -> Skeleton:
+    """Return the figure with limits of its free root that let it get to the markers: itself if they do.
+
+    Figures may not move farther than some metres from the origin, but a take may be anywhere.
+    """
+    if skeleton.free_root is None or not len(markers):
+        return skeleton
+    seen = markers.positions[:: -(-len(markers) // SAMPLES)]
+    seen = seen[np.isfinite(seen).all(axis=-1).any(axis=1)]
+    if not len(seen):
+        return skeleton
+    turn, joint = turn_up(markers.up, skeleton.up), skeleton.joint(skeleton.free_root)
+    middle = np.asarray(np.nanmedian(seen, axis=1)) @ (np.eye(3) if turn is None else turn.T)
+    rotation, origin = _root_at_rest(joint, forward(skeleton, skeleton.rest))
+    moved, where = (middle - origin) @ rotation @ joint.motion.basis, skeleton.index(joint.name)
+    box = np.stack([skeleton.lower[where], skeleton.upper[where]], axis=1)
+    wide = box.copy()
+    for i, dof in enumerate(joint.motion.dofs):
+        if dof.kind == SLIDE:
+            values = dof.sign * moved[:, dof.axis]
+            if values.min() - REACH < box[i, 0]:
+                wide[i, 0] = min(box[i, 0], values.min() - ROOM)
+            if values.max() + REACH > box[i, 1]:
+                wide[i, 1] = max(box[i, 1], values.max() + ROOM)
+    return skeleton if (wide == box).all() else skeleton.with_limits({joint.name: wide})
+
+
+def _root_at_rest(joint: Joint, frames: Frames) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rotation (3, 3) and the position (3,) [m] in the world of a free joint whose values are 0."""
+    rotation, origin = rotation_matrix(joint.rotation), np.asarray(joint.offset, dtype=float)
+    assert rotation is not None  # a skeleton's rotations are checked when it is made
+    if joint.parent is not None:
+        above = frames.rotation_matrix(joint.parent)
+        rotation, origin = above @ rotation, frames.position(joint.parent) + above @ origin
+    return rotation, origin
 
 
 def free_root_note(figure: Skeleton) -> str:
@@ -76,12 +118,7 @@ def place_root(skeleton: Skeleton, pose: np.ndarray, rotation: np.ndarray, posit
     if name is None:
         return pose.copy()
     joint, where = skeleton.joint(name), skeleton.index(name)
-    frames = forward(skeleton, pose)
-    r_rest, p_rest = rotation_matrix(joint.rotation), np.asarray(joint.offset, dtype=float)
-    assert r_rest is not None  # a skeleton's rotations are checked when it is made
-    if joint.parent is not None:
-        r_parent = frames.rotation_matrix(joint.parent)
-        r_rest, p_rest = r_parent @ r_rest, frames.position(joint.parent) + r_parent @ p_rest
+    r_rest, p_rest = _root_at_rest(joint, forward(skeleton, pose))
     out = pose.copy()
     moved = joint.motion.basis.T @ r_rest.T @ (position - p_rest)
     turned = Rotation.from_matrix((r_rest.T @ rotation)[None])

@@ -22,6 +22,7 @@ from posable.mocap.root_align import (
     free_root_note,
     move_figure,
     with_free_root,
+    with_room,
 )
 from posable.mocap.screen import MarkerSource, markers_for
 from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, Take, report_of
@@ -150,6 +151,7 @@ def _track_markers(
 ) -> Take:
     """Return the motion of an actor that follows markers, as `track` describes it."""
     begin = time.perf_counter()
+    actor = with_room(actor, markers)
     source = MarkerSource(actor, markers)
     poses, errors, statuses = _tracked(actor, source, solver, limits, start, robust, threads, progress, stop, device)
     displaced = _find_displaced(source, poses, errors, limits) if len(poses) == source.total else []
