@@ -327,3 +327,16 @@ def test_every_reader_takes_what_is_written(tmp_path):
     assert "OFFSET 0 8 0" in text
     back = ps.load(tmp_path / "a.bvh")
     assert ps.forward(back.skeleton, back.motion.poses[0]).position("hand") == pytest.approx((0, 0.3, 0))
+
+
+def test_a_person_of_implausible_size_is_noted(tmp_path):
+    path = tmp_path / "small.bvh"
+    small = ps.figures.human(height=0.3)
+    ps.save(path, ps.Motion(small, small.rest[None], 30.0))
+    (note,) = ps.load(path).notes
+    assert "0.3 m tall" in note
+    assert "--unit asf" in note  # 2.54 / 0.45 times as large
+    assert ps.load(path, unit="asf").notes == ()
+    usual = ps.figures.human()
+    ps.save(path, ps.Motion(usual, usual.rest[None], 30.0))
+    assert ps.load(path).notes == ()

@@ -17,7 +17,7 @@ import numpy as np
 from posable._files import write_files
 from posable.errors import FormatError, PosableError, unknown
 from posable.formats.base import FORMATS, Format, Options, as_scene
-from posable.formats.conventions import INCH, LENGTH_UNITS, scene_with_up
+from posable.formats.conventions import UNITS, scene_with_up
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source, open_source
 from posable.model.joints import Fixed, Free
@@ -49,7 +49,6 @@ _enter("csv", ".csv")
 _enter("npz", ".npz")
 _enter("keypoints", ".npy")
 
-UNITS = {**LENGTH_UNITS, "inch": INCH, "asf": INCH / 0.45}
 _HEAD = 4096
 
 

@@ -27,10 +27,12 @@ from posable.formats.conventions import (
     motion_or_rest,
     skeleton_with_up,
     slider_chains,
+    unit_hint,
     zero_rotations,
 )
 from posable.formats.scene import Scene
 from posable.formats.source import Source, decode_name, refuse_wide_text, shown
+from posable.model.body_plan import SHORTEST, TALLEST, person_plan
 from posable.model.joint_values import joint_transform
 from posable.model.joints import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site, Universal
 from posable.model.motion import Motion
@@ -280,6 +282,10 @@ def read(source: Source, options: Options) -> Scene:
     nodes = _read_hierarchy(cursor)
     unit = options.unit or CENTIMETRES
     skeleton, columns, scales = _build(source, nodes, unit)
+    plan = person_plan(skeleton) if options.unit is None else None
+    if plan is not None and not SHORTEST < plan.stature < TALLEST:
+        hint = unit_hint(plan.stature, unit)
+        source.note(f"BVH states no unit: in centimetres the person is {plan.stature:.3g} m tall; {hint}")
     channels = sum(len(node.channels or ()) for node in nodes)
     if not cursor.peek():
         source.warn("there is no MOTION; only the skeleton was read")

@@ -17,6 +17,7 @@ from scipy.spatial.transform import Rotation
 from posable.formats.base import Options
 from posable.formats.scene import Scene
 from posable.formats.source import Source
+from posable.model.body_plan import SHORTEST, TALLEST, USUAL_STATURE
 from posable.model.joint_values import joint_transform
 from posable.model.joints import Joint, Prismatic, rotation_matrix
 from posable.model.motion import Markers, Motion
@@ -27,6 +28,7 @@ from posable.model.skeleton import WORLD, Skeleton
 CENTIMETRES = 0.01
 INCH = 0.0254
 LENGTH_UNITS = {"mm": 1e-3, "cm": 1e-2, "dm": 1e-1, "m": 1.0, "in": INCH, "ft": 0.3048, "um": 1e-6, "km": 1e3}
+UNITS = {**LENGTH_UNITS, "inch": INCH, "asf": INCH / 0.45}  # of `load(unit=)`
 _SPELLINGS = {"millimeters": "mm", "millimetres": "mm", "centimeters": "cm", "centimetres": "cm", "meters": "m",
               "metres": "m", "meter": "m", "metre": "m", "inches": "in", "inch": "in", "feet": "ft"}  # fmt: skip
 
@@ -39,6 +41,20 @@ def length_unit(source: Source, text: str) -> float:
         source.warn(f"length unit {text.strip()!r} is unknown; mm is assumed")
         name = "mm"
     return LENGTH_UNITS[name]
+
+
+def unit_hint(stature: float, unit: float) -> str:
+    """Return the unit of length that would make a person of a figure.
+
+    Args:
+        stature: [m] of the figure, with `unit`.
+        unit: [m] with which its file was read.
+    """
+    options = {name: stature * metres / unit for name, metres in UNITS.items()}
+    best = min(options, key=lambda name: abs(np.log(options[name] / USUAL_STATURE)))
+    if SHORTEST < options[best] < TALLEST:
+        return f"with unit={best!r} (--unit {best}) it would be {options[best]:.2f} m"
+    return "state the file's unit with unit= (--unit)"
 
 
 # --- Up axes ---

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posable.errors import PosableError, PosableWarning, unknown
-from posable.formats.conventions import markers_with_up
+from posable.formats.conventions import markers_with_up, unit_hint
 from posable.mocap.actor_fit import Calibration, Fit
 from posable.mocap.gaps import fill_short, noise_of, short_gap, stretches
 from posable.mocap.marker_sets import base_name, guess, is_virtual, place_name, placement_of
@@ -33,7 +33,7 @@ from posable.mocap.root_align import (
     with_room,
 )
 from posable.mocap.screen import markers_for, screen
-from posable.mocap.verdict import STILL, lies, plan_of, stature, unit_hint, unrecognised, wrong_size
+from posable.mocap.verdict import STILL, lies, plan_of, unrecognised, wrong_size
 from posable.model.body_plan import BodyPlan, body_plan
 from posable.model.kinematics import forward
 from posable.model.motion import Markers
@@ -257,7 +257,7 @@ def _fitted(
     shown = np.isfinite(fit.places[..., 0])
     if not 1.0 / MOST_SCALE < fit.scale < MOST_SCALE:
         plan = plan_of(skeleton)
-        hint = unit_hint(fit.scale * stature(plan), markers.unit) if plan is not None else "state it with unit="
+        hint = unit_hint(fit.scale * plan.stature, markers.unit) if plan is not None else "state it with unit="
         raise PosableError(
             f"calibrate: expected markers in metres, got an actor {fit.scale:.3g} times the figure: are they in "
             f"millimetres or centimetres? {hint}"

@@ -37,7 +37,8 @@ from posable.formats.keypoints import (
 )  # fmt: skip
 from posable.formats.npz import Arrays
 from posable.formats.source import open_source
-from posable.mocap.verdict import SHORTEST, TALLEST, plan_of, stature
+from posable.mocap.verdict import plan_of
+from posable.model.body_plan import SHORTEST, TALLEST
 from posable.model.camera import Camera
 from posable.model.joint_positions import motion_from_positions
 from posable.model.joint_values import Floats
@@ -515,7 +516,7 @@ def _implausible(motion: Motion, names: Sequence[str], positions: Floats, up: st
     """Return findings on an impossible stature, and on sides that are swapped in all cameras."""
     out = []
     plan = plan_of(motion.skeleton)
-    if plan is not None and not SHORTEST < (tall := stature(plan)) < TALLEST:
+    if plan is not None and not SHORTEST < (tall := plan.stature) < TALLEST:
         hint = next((f", as if they were in {unit}" for unit, size in UNITS if SHORTEST < tall * size < TALLEST), "")
         out.append(f"the person is {tall:.3g} m tall: the cameras' translations must be in metres{hint}")
     sides = [[names.index(f"{side}_{joint}") for joint in ("hip", "shoulder") if f"{side}_{joint}" in names]

@@ -338,7 +338,6 @@ def _in_words(name: str) -> str | None:
 
 STATURE = 1.80  # [m] of the person whose offsets the table gives
 ALONG = 0.5  # sine of the angle to a bone below which a direction is along it
-LEG_OF_STATURE = 0.491  # length of the leg, hip to ankle, as a part of stature (Drillis and Contini)
 
 
 def guess(plan: BodyPlan, marker: str) -> tuple[str, np.ndarray] | None:
@@ -355,7 +354,7 @@ def guess(plan: BodyPlan, marker: str) -> tuple[str, np.ndarray] | None:
     to = _sided(spot.to, side)
     if spot.to and to in plan:
         place = place + spot.share * (plan.place(to) - place)
-    size = plan.leg / LEG_OF_STATURE / STATURE
+    size = plan.stature / STATURE
     outward = -plan.left if side == "R" else plan.left
     if spot.to and to in plan:
         bone = plan.place(to) - plan.place(at)

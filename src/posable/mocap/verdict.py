@@ -8,16 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posable.errors import PosableError
-from posable.formats.conventions import LENGTH_UNITS, turn_up
+from posable.formats.conventions import turn_up, unit_hint
 from posable.mocap.gaps import MAD, frame_errors, runs
-from posable.mocap.marker_sets import LEG_OF_STATURE, base_name, is_cluster, placement_of
-from posable.model.body_plan import BodyPlan, body_plan
+from posable.mocap.marker_sets import base_name, is_cluster, placement_of
+from posable.model.body_plan import SHORTEST, TALLEST, USUAL_STATURE, BodyPlan, body_plan
 from posable.model.kinematics import forward, path_of
 from posable.model.motion import Markers, Motion
 from posable.model.skeleton import Skeleton
 
-SHORTEST, TALLEST = 0.85, 2.30  # [m]: stature of a person, children of two years and more
-USUAL_STATURE = 1.70  # [m]
 FIGURES = (0.9, 2.6)  # [m]: stature of a human figure
 BONE = 0.20  # fraction of its length by which a bone may differ from the scaled figure's
 SIDES = 0.12  # fraction by which a bone may differ from that of the other side
@@ -82,11 +80,6 @@ def plan_of(figure: Skeleton) -> BodyPlan | None:
         return None
 
 
-def stature(plan: BodyPlan) -> float:
-    """Return the stature [m] of a figure, estimated from the length of its legs."""
-    return plan.leg / LEG_OF_STATURE
-
-
 def wrong_size(actor: Skeleton, markers: Markers, generic: Skeleton | None = None) -> str:
     """Return a finding on an implausible stature, with the unit that would explain it; empty if there is none."""
     plan = plan_of(actor)
@@ -94,9 +87,9 @@ def wrong_size(actor: Skeleton, markers: Markers, generic: Skeleton | None = Non
         return ""
     if generic is not None:
         other = plan_of(generic)
-        if other is None or not FIGURES[0] < stature(other) < FIGURES[1]:
+        if other is None or not FIGURES[0] < other.stature < FIGURES[1]:
             return ""
-    tall = stature(plan)
+    tall = plan.stature
     if SHORTEST < tall < TALLEST:
         return ""
     return f"the actor is {tall:.3g} m tall; {unit_hint(tall, markers.unit)}"
@@ -106,15 +99,6 @@ def implausible_size(take: Any) -> str:
     """Return a finding on the size of a take's calibrated actor, or nothing."""
     actor = take.motion.skeleton
     return wrong_size(actor, take.markers) if "calibration" in actor.info else ""
-
-
-def unit_hint(tall: float, unit: float) -> str:
-    """Return the file unit that would make an actor of stature `tall` [m], read with `unit` [m], a person."""
-    options = {name: tall * metres / unit for name, metres in LENGTH_UNITS.items()}
-    best = min(options, key=lambda name: abs(np.log(options[name] / USUAL_STATURE)))
-    if SHORTEST < options[best] < TALLEST:
-        return f"with unit={best!r} (--unit {best}) it would be {options[best]:.2f} m"
-    return "state the file's unit with unit= (--unit)"
 
 
 def lies(actor: Skeleton, poses: np.ndarray, markers: Markers) -> str:
@@ -194,7 +178,7 @@ def _floor(actor: Skeleton, poses: np.ndarray) -> str:
     frames = forward(actor, poses[:: max(1, len(poses) // SAMPLES)])
     up = actor.up_axis
     heights = np.minimum(frames.position(plan["ankle.L"])[:, up], frames.position(plan["ankle.R"])[:, up])
-    lowest = float(np.quantile(heights, 0.05)) - 0.07 * stature(plan) / USUAL_STATURE
+    lowest = float(np.quantile(heights, 0.05)) - 0.07 * plan.stature / USUAL_STATURE
     if FLOOR[0] < lowest < FLOOR[1]:
         return ""
     return f"the feet are {abs(lowest):.2f} m {'above' if lowest > 0 else 'below'} the floor (height 0)"

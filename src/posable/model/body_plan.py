@@ -53,6 +53,8 @@ _SHORT_SIDE = re.compile(
     r"^([lr])(?=(?:hip|femur|tibia|foot|toe|clav|hum|rad|wrist|hand|fing|thumb|thigh|shin|knee|elb|sho|arm|leg|ank|up|low))"
 )
 NEAR = 0.03  # fraction of a limb's length below which two joints are at the same place
+SHORTEST, TALLEST, USUAL_STATURE = 0.85, 2.30, 1.70  # [m]: of people, from two years on
+LEG_OF_STATURE = 0.491  # length of the leg, hip to ankle, as a part of stature (Drillis and Contini)
 TOE = 0.05  # least distance of a toe in front of its ankle [leg lengths]
 CLUSTER = 0.3  # fraction of a limb's length within which hinges of one name form one joint
 BALL = 0.12  # fraction of a limb's length within which the axes of a ball joint made of hinges pass each other
@@ -169,6 +171,11 @@ class BodyPlan:
             *roles: Names of roles.
         """
         return next((role for role in roles if role in self.roles), None)
+
+    @property
+    def stature(self) -> float:
+        """Stature [m], estimated from the length of the legs."""
+        return self.leg / LEG_OF_STATURE
 
     @cached_property
     def leg(self) -> float:
