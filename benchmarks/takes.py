@@ -19,7 +19,7 @@ import posable as ps
 from benchmarks.page import Page
 from benchmarks.recordings import read_markers, read_motion, read_skeleton
 from posable.mocap.foot_contacts import find_contacts
-from posable.mocap.screen import MarkerSource
+from posable.mocap.take import MarkerSource
 
 FIGURE, TAKE = "hdm05/HDM_dg.asf", "hdm05/HDM_dg_03-05_02_120"
 MM = 1e3

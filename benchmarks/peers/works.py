@@ -157,7 +157,7 @@ def human(folder: Path, count: int) -> Work:
 
 def markers(folder: Path, count: int, data: Path) -> Work:
     """A take of HDM05: 41 markers on a calibrated actor, limits on, frame after frame."""
-    from posable.mocap.screen import MarkerSource
+    from posable.mocap.take import MarkerSource
 
     recorded = ps.load(data / f"{TAKE}.c3d").markers
     if recorded is None:

@@ -1,6 +1,6 @@
 """Collision springs: solids closer than a clearance push each other apart.
 
-The energy is 1/2 w max(0, size - d)^2, with the distance d of `narrow_phase`. As the bodies move, the nearest point
+The energy is 1/2 w max(0, size - d)^2, with the distance d of `solid_distance`. As the bodies move, the nearest point
 slides on the simplex; with q_j = w_j - w_0 the second derivative of 1/2 |delta|^2 loses u M^-1 u', M_jk = q_j . q_k.
 """
 
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 
-from posable.engine.couplings import apply_load
+from posable.engine.distance_grid import SLOPE, grid_distance
 from posable.engine.jit import entry, kernel, small
 from posable.engine.joints import forward
 from posable.engine.layout import (
     BALL_RADIUS,
     CACHED_CONTACT_WIDTH,
+    CAPSULE,
     CONTACT_CACHE,
     CONTACT_WIDTH,
     CONTACTS,
@@ -33,20 +34,84 @@ from posable.engine.layout import (
     workspace,
 )
 from posable.engine.narrow_phase import (
+    ALIGNED,
     FAR,
     GRID,
     HALF_SPACE,
+    NEAREST,
     OUTWARD,
+    SHIFT,
     SHORT,
-    SLOPE,
+    TOUCHING,
     VERTEX,
     WEIGHTS,
+    capsule_distance,
+    epa,
+    gjk,
+    plane_distance,
     point_to_world,
-    solid_distance,
 )
-from posable.engine.springs import STICKY, add_point_force, add_product
+from posable.engine.springs import STICKY, add_point_force, add_product, apply_load
 
 STICKY_GAP = 5e-3  # [m] up to which a pair also pulls while the spring is sticky: newton.watchdog_step
+
+
+# --- The distance of any pair ---
+
+
+@kernel
+def solid_distance(figure, ws, a, b, size, deep, m):
+    """Return (distance [m], vertices of the simplex) of two solids; FAR, 0 if they are further apart than size.
+
+    Of solids that overlap by more than `deep` [m], the result may be any overlap between that and the true one.
+    The simplex is in m, with the unit normal from b to a; with 0 vertices and a distance, the normal is a guess.
+    """
+    s = figure.solid
+    m[SHIFT] = 0.0
+    if s[b, SOLID_KIND] == HALF_SPACE:
+        d = plane_distance(figure, ws, a, b, m)
+        return (d, 1) if d < size else (FAR, 0)
+    if s[b, SOLID_KIND] == GRID:
+        return grid_distance(figure, ws, a, b, size, m)
+    bound, lx, ly, lz = capsule_distance(figure, ws, a, b)
+    if bound >= size:
+        return FAR, 0
+    radii = s[a, RADIUS] + s[b, RADIUS]
+    stop = max(size + radii, SHORT)
+    count = gjk(figure, ws, a, b, lx, ly, lz, stop, m)
+    if 0 < count < 4 and m[NEAREST] ** 2 + m[NEAREST + 1] ** 2 + m[NEAREST + 2] ** 2 < TOUCHING:
+        # the origin is on the simplex: touching hulls, or aligned ones that overlap; a small offset decides
+        m[SHIFT] = ALIGNED
+        again = gjk(figure, ws, a, b, lx, ly, lz, stop, m)
+        if again > 0:
+            count = again
+    if count == 0:
+        return FAR, 0
+    x, y, z = m[NEAREST], m[NEAREST + 1], m[NEAREST + 2]
+    d = math.sqrt(x * x + y * y + z * z)
+    if count == 4:
+        depth = epa(figure, ws, a, b, deep - radii, m)
+        if depth >= 0.0:
+            m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = -m[OUTWARD], -m[OUTWARD + 1], -m[OUTWARD + 2]
+            return -depth - radii, 3
+        d, count = 0.0, 1
+    if d - radii >= size:
+        return FAR, 0
+    if d > SHORT:
+        m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = x / d, y / d, z / d
+        return d - radii, count
+    ax, ay, az = point_to_world(figure, ws, a, s[a, CAPSULE], s[a, CAPSULE + 1], s[a, CAPSULE + 2])
+    bx, by, bz = point_to_world(figure, ws, b, s[b, CAPSULE], s[b, CAPSULE + 1], s[b, CAPSULE + 2])
+    x, y, z = ax - bx, ay - by, az - bz
+    d = math.sqrt(x * x + y * y + z * z)
+    if d > SHORT:
+        m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = x / d, y / d, z / d
+    else:
+        m[OUTWARD], m[OUTWARD + 1], m[OUTWARD + 2] = 1.0, 0.0, 0.0
+    return -radii, 0
+
+
+# --- Collision springs ---
 
 
 @kernel

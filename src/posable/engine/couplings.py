@@ -50,6 +50,7 @@ from posable.engine.springs import (
     add_direction,
     add_point_force,
     any_energy,
+    apply_load,
     apply_stiffness,
     is_idle,
     residual,
@@ -241,15 +242,6 @@ def add_relative(springs, k, ws, exact):
     load_relative(springs, k, ws, exact)
     apply_load(ws, springs.kind[k, BODY_A], 1.0, ws.load)
     apply_load(ws, springs.kind[k, BODY_B], -1.0, ws.load)
-
-
-@kernel
-def apply_load(ws, b, sense, load):
-    """Add a load (27,) to a body: sense (1 or -1) times its wrench, and its stiffness."""
-    for i in range(6):
-        ws.wrench[b, i] += sense * load[i]
-    for i in range(21):
-        ws.stiffness[b, i] += load[6 + i]
 
 
 @kernel

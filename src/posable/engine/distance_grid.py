@@ -1,15 +1,241 @@
-"""Grids of signed distances, built once from triangles; `narrow_phase` interpolates them.
+"""Grids of signed distances: built once from triangles, interpolated, and the distance of a hull from one.
 
-Distances are exact at the nodes near each triangle; sweeps then propagate the nearest triangle from node to node
-(Danielsson 1980). The sign is the parity of ray crossings.
+In a new grid, distances are exact at the nodes near each triangle; sweeps then propagate the nearest triangle from
+node to node (Danielsson 1980). The sign is the parity of ray crossings.
 """
 
 from __future__ import annotations
 
 import math
 
-from posable.engine.jit import entry, kernel
-from posable.engine.narrow_phase import grid_distance_at, grid_gradient, triangle_weights
+from posable.engine.jit import entry, kernel, small
+from posable.engine.layout import (
+    CAPSULE,
+    CAPSULE_AXIS,
+    CAPSULE_RADIUS,
+    COVERING_RADIUS,
+    FIELD,
+    FIRST_SEED,
+    RADIUS,
+    SEEDS,
+    clear,
+)
+from posable.engine.narrow_phase import FAR, VERTICES, point_to_world, support, triangle_weights
+
+# --- Interpolation in a grid of signed distances ---
+
+# A grid is a run of one flat array: HEADER numbers, then the distances [m] at its nodes, x slowest. Between nodes the
+# distance is a quadratic B-spline: exact for planes, with a continuous gradient, which trilinear interpolation lacks
+# and Newton's method needs. Outside the grid it is the distance to the box of what the grid describes, a lower bound.
+NX, NY, NZ, LOW, PER_METRE, PAD = 0, 1, 2, 3, 6, 7  # nodes; first node (3) [m]; 1/spacing; padding [m]
+HEADER = 8
+
+
+@small
+def outside_by(low, high, x):
+    """Return the signed distance of x from an interval; 0 inside."""
+    return min(x - low, 0.0) + max(x - high, 0.0)
+
+
+@small
+def outside_nodes(field, at, u, v, w):
+    """Return whether a point, in grid units from the first node, is outside, and its distance from the content."""
+    nx, ny, nz = field[at + NX] - 2.0, field[at + NY] - 2.0, field[at + NZ] - 2.0
+    if u >= 1.0 and v >= 1.0 and w >= 1.0 and u <= nx and v <= ny and w <= nz:
+        return False, 0.0, 0.0, 0.0
+    pad = field[at + PAD] * field[at + PER_METRE]
+    return True, outside_by(pad, nx + 1.0 - pad, u), outside_by(pad, ny + 1.0 - pad, v), (
+        outside_by(pad, nz + 1.0 - pad, w))  # fmt: skip
+
+
+@kernel
+def grid_distance_at(field, at, x, y, z):
+    """Return the distance [m] at a point of the world."""
+    s = field[at + PER_METRE]
+    u, v, w = (x - field[at + LOW]) * s, (y - field[at + LOW + 1]) * s, (z - field[at + LOW + 2]) * s
+    far, p, q, r = outside_nodes(field, at, u, v, w)
+    if far:
+        return math.sqrt(p * p + q * q + r * r) / s
+    i, j, k = int(u + 0.5), int(v + 0.5), int(w + 0.5)
+    u, v, w = u - i, v - j, w - k
+    ny, nz = int(field[at + NY]), int(field[at + NZ])
+    u0, u1, u2 = 0.5 * (0.5 - u) * (0.5 - u), 0.75 - u * u, 0.5 * (0.5 + u) * (0.5 + u)
+    v0, v1, v2 = 0.5 * (0.5 - v) * (0.5 - v), 0.75 - v * v, 0.5 * (0.5 + v) * (0.5 + v)
+    w0, w1, w2 = 0.5 * (0.5 - w) * (0.5 - w), 0.75 - w * w, 0.5 * (0.5 + w) * (0.5 + w)
+    total = 0.0
+    for a in range(3):
+        b = at + HEADER + ((i + a - 1) * ny + j) * nz + k
+        share = u0 if a == 0 else (u1 if a == 1 else u2)
+        low = w0 * field[b - nz - 1] + w1 * field[b - nz] + w2 * field[b - nz + 1]
+        middle = w0 * field[b - 1] + w1 * field[b] + w2 * field[b + 1]
+        high = w0 * field[b + nz - 1] + w1 * field[b + nz] + w2 * field[b + nz + 1]
+        total += share * (v0 * low + v1 * middle + v2 * high)
+    return total
+
+
+@kernel
+def grid_gradient(field, at, x, y, z, out):
+    """Write the gradient (3) of the distance at a point, then its second derivatives xx, yy, zz, xy, xz, yz."""
+    s = field[at + PER_METRE]
+    u, v, w = (x - field[at + LOW]) * s, (y - field[at + LOW + 1]) * s, (z - field[at + LOW + 2]) * s
+    clear(out)
+    far, p, q, r = outside_nodes(field, at, u, v, w)
+    if far:
+        length = math.sqrt(p * p + q * q + r * r)
+        out[0], out[1], out[2] = p / length, q / length, r / length
+        return
+    i, j, k = int(u + 0.5), int(v + 0.5), int(w + 0.5)
+    u, v, w = u - i, v - j, w - k
+    ny, nz = int(field[at + NY]), int(field[at + NZ])
+    v0, v1, v2 = 0.5 * (0.5 - v) * (0.5 - v), 0.75 - v * v, 0.5 * (0.5 + v) * (0.5 + v)
+    w0, w1, w2 = 0.5 * (0.5 - w) * (0.5 - w), 0.75 - w * w, 0.5 * (0.5 + w) * (0.5 + w)
+    for a in range(3):
+        b = at + HEADER + ((i + a - 1) * ny + j) * nz + k
+        share = 0.5 * (0.5 - u) * (0.5 - u) if a == 0 else (0.75 - u * u if a == 1 else 0.5 * (0.5 + u) * (0.5 + u))
+        slope = u - 0.5 if a == 0 else (-2.0 * u if a == 1 else u + 0.5)
+        curve = -2.0 if a == 1 else 1.0
+        f0, f1, f2 = field[b - nz - 1], field[b - nz], field[b - nz + 1]
+        g0, g1, g2 = field[b - 1], field[b], field[b + 1]
+        h0, h1, h2 = field[b + nz - 1], field[b + nz], field[b + nz + 1]
+        # along z: value, slope and curvature at the three y
+        fv, fs, fc = w0 * f0 + w1 * f1 + w2 * f2, (w - 0.5) * f0 - 2.0 * w * f1 + (w + 0.5) * f2, f0 - 2.0 * f1 + f2
+        gv, gs, gc = w0 * g0 + w1 * g1 + w2 * g2, (w - 0.5) * g0 - 2.0 * w * g1 + (w + 0.5) * g2, g0 - 2.0 * g1 + g2
+        hv, hs, hc = w0 * h0 + w1 * h1 + w2 * h2, (w - 0.5) * h0 - 2.0 * w * h1 + (w + 0.5) * h2, h0 - 2.0 * h1 + h2
+        value, by_y = v0 * fv + v1 * gv + v2 * hv, (v - 0.5) * fv - 2.0 * v * gv + (v + 0.5) * hv
+        by_z = v0 * fs + v1 * gs + v2 * hs
+        out[0] += slope * value
+        out[1] += share * by_y
+        out[2] += share * by_z
+        out[3] += curve * value
+        out[4] += share * (fv - 2.0 * gv + hv)
+        out[5] += share * (v0 * fc + v1 * gc + v2 * hc)
+        out[6] += slope * by_y
+        out[7] += slope * by_z
+        out[8] += share * ((v - 0.5) * fs - 2.0 * v * gs + (v + 0.5) * hs)
+    for k in range(3):
+        out[k] *= s
+    for k in range(3, 9):
+        out[k] *= s * s
+
+
+# --- The distance of a hull from a grid ---
+
+# Of a contact with a grid: the point (3) of the solid, relative to ws.origin; gradient (3) and second
+# derivatives (6) of the distance there. Atoms of the search for it: place (3) and weight
+SLOPE, ATOMS, MOST_ATOMS = 5, VERTICES, 16
+SEARCHES, STEPS, HALVINGS, SETTLED = 6, 60, 16, 1e-7  # seeds, Frank-Wolfe steps, bisections, tolerance [m]
+
+
+@kernel
+def line_minimum(field, at, x, y, z, dx, dy, dz, slope):
+    """Return the parameter in [0, 1] at which the distance of a grid is least on the line from a point along d."""
+    grid_gradient(field, at, x + dx, y + dy, z + dz, slope)
+    if slope[0] * dx + slope[1] * dy + slope[2] * dz <= 0.0:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        t = 0.5 * (low + high)
+        grid_gradient(field, at, x + t * dx, y + t * dy, z + t * dz, slope)
+        if slope[0] * dx + slope[1] * dy + slope[2] * dz <= 0.0:
+            low = t
+        else:
+            high = t
+    return low
+
+
+@kernel
+def frank_wolfe(figure, ws, a, at, x, y, z, m):
+    """Return the point of hull a, in world axes, at which the distance of a grid is least, from a start on the hull.
+
+    Frank-Wolfe with pairwise steps (Lacoste-Julien & Jaggi 2015): the point is a convex combination of corners and of
+    the start.
+    """
+    field, c, o = figure.field, figure.corner, ws.origin
+    slope = m[SLOPE : SLOPE + 9]
+    atoms = 1
+    m[ATOMS], m[ATOMS + 1], m[ATOMS + 2], m[ATOMS + 3] = x, y, z, 1.0
+    for _ in range(STEPS):
+        grid_gradient(field, at, x + o[0], y + o[1], z + o[2], slope)
+        gx, gy, gz = slope[0], slope[1], slope[2]
+        i = support(figure, ws, a, -gx, -gy, -gz)
+        px, py, pz = point_to_world(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+        if gx * (x - px) + gy * (y - py) + gz * (z - pz) < SETTLED:
+            break
+        worst, highest, same = 0, -FAR, -1
+        for k in range(atoms):
+            q = ATOMS + 4 * k
+            along = gx * m[q] + gy * m[q + 1] + gz * m[q + 2]
+            if along > highest:
+                worst, highest = k, along
+            if m[q] == px and m[q + 1] == py and m[q + 2] == pz:
+                same = k
+        if same < 0:
+            if atoms >= MOST_ATOMS:
+                break
+            q = ATOMS + 4 * atoms
+            m[q], m[q + 1], m[q + 2], m[q + 3] = px, py, pz, 0.0
+            same = atoms
+            atoms += 1
+        q = ATOMS + 4 * worst
+        most = m[q + 3]
+        dx, dy, dz = most * (px - m[q]), most * (py - m[q + 1]), most * (pz - m[q + 2])
+        t = line_minimum(field, at, x + o[0], y + o[1], z + o[2], dx, dy, dz, slope)
+        if t <= 0.0:
+            break
+        x, y, z = x + t * dx, y + t * dy, z + t * dz
+        m[ATOMS + 4 * same + 3] += t * most
+        m[q + 3] -= t * most
+        if t >= 1.0:  # the weight of the atom is zero
+            atoms -= 1
+            for k in range(4):
+                m[q + k] = m[ATOMS + 4 * atoms + k]
+    return x, y, z
+
+
+@kernel
+def grid_distance(figure, ws, a, b, size, m):
+    """Return (distance [m], 1) of solid a from grid b; FAR, 0 if it exceeds size. m has the point and the gradient.
+
+    The least distance over the hull is searched from the seeds that may be near it: the distance is 1-Lipschitz, and no
+    point of the hull is further than COVERING_RADIUS from a seed.
+    """
+    s, c, o, field = figure.solid, figure.corner, ws.origin, figure.field
+    at, radius = int(s[b, FIELD]), s[a, RADIUS]
+    x, y, z = point_to_world(figure, ws, a, s[a, CAPSULE], s[a, CAPSULE + 1], s[a, CAPSULE + 2])
+    half = math.sqrt(s[a, CAPSULE_AXIS] ** 2 + s[a, CAPSULE_AXIS + 1] ** 2 + s[a, CAPSULE_AXIS + 2] ** 2)
+    if grid_distance_at(field, at, x + o[0], y + o[1], z + o[2]) - half - s[a, CAPSULE_RADIUS] >= size:
+        return FAR, 0
+    best, followed, bx, by, bz = FAR, 0, x, y, z
+    least, skip = FAR, -1
+    first, last = int(s[a, FIRST_SEED]), int(s[a, FIRST_SEED] + s[a, SEEDS])
+    for i in range(first, last):  # the lowest seed first: its result rules out most others
+        x, y, z = point_to_world(figure, ws, a, c[i, 0], c[i, 1], c[i, 2])
+        d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
+        if d < least:
+            least, skip = d, i
+    if least - s[a, COVERING_RADIUS] - radius >= size:
+        return FAR, 0
+    for i in range(first - 1, last):
+        j = skip if i < first else i
+        if i == skip or followed >= SEARCHES:
+            continue
+        x, y, z = point_to_world(figure, ws, a, c[j, 0], c[j, 1], c[j, 2])
+        d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
+        if d - s[a, COVERING_RADIUS] >= best:
+            continue
+        x, y, z = frank_wolfe(figure, ws, a, at, x, y, z, m)
+        followed += 1
+        d = grid_distance_at(field, at, x + o[0], y + o[1], z + o[2])
+        if d < best:
+            best, bx, by, bz = d, x, y, z
+    if best - radius >= size:
+        return FAR, 0
+    m[0], m[1], m[2] = bx, by, bz
+    grid_gradient(field, at, bx + o[0], by + o[1], bz + o[2], m[SLOPE : SLOPE + 9])
+    return best - radius, 1
+
+
+# --- Building a grid from triangles ---
 
 
 @kernel

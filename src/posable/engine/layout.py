@@ -62,7 +62,7 @@ class Figure(NamedTuple):
     solid: np.ndarray  # (s, SOLID_WIDTH) float64: rounded convex hulls on bodies, see the columns above
     corner: np.ndarray  # (c, 3) float64 [m]: the corners and seeds of the solids, in their bodies
     ball: np.ndarray  # (b, 4) float64 [m]: centre, in the body, and radius of a ball around all of its solids
-    field: np.ndarray  # (f,) float64: grids of signed distances [m] and extreme corners of hulls: narrow_phase.py
+    field: np.ndarray  # (f,) float64: grids of signed distances [m], extreme corners of hulls (narrow_phase.py)
     touch: np.ndarray  # (q, 4) int64: body, other body or -1, first and last (exclusive) row of `pair`
     pair: np.ndarray  # (p, 2) int64: two solids that must not touch; a half space, or what stands still, comes second
 

@@ -448,6 +448,15 @@ def apply_stiffness(s, wx, wy, wz, vx, vy, vz):
 
 
 @kernel
+def apply_load(ws, b, sense, load):
+    """Add a load (27,) to a body: sense (1 or -1) times its wrench, and its stiffness."""
+    for i in range(6):
+        ws.wrench[b, i] += sense * load[i]
+    for i in range(21):
+        ws.stiffness[b, i] += load[6 + i]
+
+
+@kernel
 def add_product(k, u0, u1, u2, u3, u4, u5, v0, v1, v2, v3, v4, v5, s):
     """Add k (u v' + v u') / 2 to a stiffness (21,)."""
     h = 0.5 * k

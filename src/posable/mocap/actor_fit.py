@@ -15,15 +15,11 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from posable.engine.layout import ABOVE
-from posable.engine.linalg import solve_banded
 from posable.mocap.frame_solver import FrameOptions, marker_frame_solver
 from posable.mocap.gaps import thresholds
-from posable.mocap.normal_equations import eliminate_poses, marker_rows
+from posable.mocap.normal_equations import eliminate_poses, marker_rows, solve_symmetric
 from posable.mocap.pelvis import Hips
-from posable.mocap.root_align import (
-    best_turn,
-    move_figure,
-)
+from posable.mocap.root_align import best_turn, move_figure
 from posable.model.body_plan import words_of
 from posable.model.joints import Site
 from posable.model.kinematics import forward, path_of, place_bodies
@@ -415,7 +411,7 @@ class Fit:
             figure = self.figure()
             matrix, slope = self._normal_equations(figure)
             old, poses, energy = self._parameters(), self.poses.copy(), self.energy
-            change = _solve_symmetric(matrix + damping * np.diag(np.diag(matrix)), -slope)
+            change = solve_symmetric(matrix + damping * np.diag(np.diag(matrix)), -slope)
             if change is None:  # not convex here
                 damping = max(damping, 1e-5) * 10.0
                 continue
@@ -597,7 +593,7 @@ class Fit:
         variances = []
         for k in range(self.offsets.size, self.offsets.size + len(self.factors)):
             unit[k] = 1.0
-            column = _solve_symmetric(matrix, unit)
+            column = solve_symmetric(matrix, unit)
             unit[k] = 0.0
             variances.append(np.inf if column is None else max(float(column[k]), 0.0))
         spreads = np.sqrt(np.array(variances) * len(self.places)) * NOISE
@@ -631,19 +627,6 @@ class Fit:
         )
         best_first = self.poses[np.argsort(np.nanmean(errors, axis=1))]
         return figure.replace(info={**figure.info, "calibration": found, "calibration_poses": best_first})
-
-
-def _solve_symmetric(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
-    """Return the solution (P,) of a symmetric system, or None where its matrix (P, P) is not positive definite.
-
-    Compiled, because on a busy machine BLAS threads wait for each other longer than they compute.
-    """
-    size = len(right)
-    band = np.zeros((size, size))
-    for k in range(size):
-        band[: size - k, k] = np.diagonal(matrix, -k)
-    out = right.copy()
-    return out if solve_banded(band, out) else None
 
 
 def _usual_misses(errors: np.ndarray, least: float) -> np.ndarray:

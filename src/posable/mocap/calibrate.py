@@ -32,11 +32,11 @@ from posable.mocap.root_align import (
     with_free_root,
     with_room,
 )
-from posable.mocap.screen import markers_for, screen
+from posable.mocap.screen import screen
 from posable.mocap.verdict import STILL, lies, plan_of, unrecognised, wrong_size
 from posable.model.body_plan import BodyPlan, body_plan
 from posable.model.kinematics import forward
-from posable.model.motion import Markers
+from posable.model.motion import Markers, markers_for
 from posable.model.skeleton import Skeleton
 
 FRAMES = 64  # used for the fit

@@ -14,13 +14,12 @@ import numpy as np
 from posable.errors import PosableError
 from posable.formats.conventions import turn_up
 from posable.mocap.role_frames import BONES, RoleFrames, bone_errors, standing_axis
-from posable.mocap.screen import motion_for
 from posable.mocap.supports import FootSteps, Solid, nearest_face, read_solids
 from posable.mocap.target_body import TargetBody, with_all_solid
 from posable.model.body_plan import SIDES, BodyPlan, body_plan
 from posable.model.joint_values import Floats
 from posable.model.kinematics import forward
-from posable.model.motion import Motion
+from posable.model.motion import Motion, motion_for
 
 DEEP = 0.01  # [m]: deeper is penetration
 BEYOND = 1e-3  # [rad, m] past a limit

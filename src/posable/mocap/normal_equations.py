@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from posable.engine.jit import entry, kernel
+from posable.engine.linalg import solve_banded
 
 
 @entry
@@ -193,3 +196,16 @@ def eliminate_poses(residuals, by_pose, by_factor, seen, pulls, gaps, inner, hal
                     slope[q] -= x * y
                     for e in range(q + 1):
                         matrix[q, e] -= x * half[a, e]
+
+
+def solve_symmetric(matrix: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    """Return the solution (P,) of a symmetric system, or None where its matrix (P, P) is not positive definite.
+
+    Compiled, because on a busy machine BLAS threads wait for each other longer than they compute.
+    """
+    size = len(right)
+    band = np.zeros((size, size))
+    for k in range(size):
+        band[: size - k, k] = np.diagonal(matrix, -k)
+    out = right.copy()
+    return out if solve_banded(band, out) else None

@@ -15,7 +15,6 @@ from posable.engine.joints import SLIDE
 from posable.errors import PosableError
 from posable.mocap.foot_contacts import find_contacts
 from posable.mocap.gaps import frame_errors
-from posable.mocap.screen import MarkerSource
 from posable.mocap.unwrap import continuous
 from posable.model.joint_values import joint_transform
 from posable.model.kinematics import forward
@@ -372,8 +371,10 @@ def changes(before: Motion, after: Motion) -> np.ndarray:
     return np.stack(out, axis=1) if out and len(before) else np.zeros((len(before), 0))
 
 
-def take_page(take: Any, path: str | PathLike[str]) -> None:
-    """Write the report of a tracked take."""
+def take_page(
+    take: Any, sites: Sequence[str], read: Callable[[int, int], np.ndarray], path: str | PathLike[str]
+) -> None:
+    """Write the report of a tracked take, whose markers `read(start, end)` returns as (end - start, M, 3) [m]."""
     report, motion = take.report, take.motion
     seconds = motion.duration
     statuses = [(name, report.count(i)) for i, name in enumerate(report.status_names)]
@@ -405,10 +406,8 @@ def take_page(take: Any, path: str | PathLike[str]) -> None:
         marks=marks[:2000],  # type: ignore[arg-type]  # the status 0 has no colour, and is left out
     )
     pictures = []
-    source = MarkerSource(motion.skeleton, take.markers)
     for frame in report.worst_frames():
-        targets = source.read(frame, frame + 1)[0]
-        picture = figure_picture(motion.skeleton, motion.poses[frame], targets, source.sites)
+        picture = figure_picture(motion.skeleton, motion.poses[frame], read(frame, frame + 1)[0], sites)
         k = int(np.nanargmax(np.nan_to_num(take.errors[frame], nan=-1.0)))
         caption = f"frame {frame}, {frame / motion.fps:.2f} s: mean {mean[frame]:.1f} mm, "
         caption += f"{take.names[k]} {worst[frame]:.1f} mm"
@@ -417,7 +416,7 @@ def take_page(take: Any, path: str | PathLike[str]) -> None:
     repaired = [(t, report.status_names[s]) for t, s in enumerate(report.statuses) if s][:200]
     sections = [
         ("Summary", table(summary)),
-        ("Playback", player(motion, source.read, report.frames_to_check)),
+        ("Playback", player(motion, read, report.frames_to_check)),
         ("Error over time", error_curves),
         ("Error of each marker", bars({name: value * 1e3 for name, value in report.marker_errors.items()}, unit="mm")),
         ("Worst frames", "".join(pictures) or "none"),

@@ -24,7 +24,6 @@ from posable.mocap.retarget_goals import RetargetGoals
 from posable.mocap.retarget_solver import RetargetSolver
 from posable.mocap.role_frames import RoleFrames, bone_errors, standing_axis
 from posable.mocap.root_align import with_free_root
-from posable.mocap.screen import motion_for
 from posable.mocap.supports import read_solids
 from posable.mocap.target_body import standing_up
 from posable.mocap.unwrap import same_branch, within_turns
@@ -32,7 +31,7 @@ from posable.mocap.verdict import why_contacts_slip
 from posable.model.body_plan import ROLES, BodyPlan, body_plan
 from posable.model.collision import distances
 from posable.model.kinematics import forward
-from posable.model.motion import Motion
+from posable.model.motion import Motion, motion_for
 from posable.model.skeleton import Skeleton
 
 PIECE, LEAD = 1024, 64  # frames

@@ -1,4 +1,4 @@
-"""The markers of a take as tracking reads them: screened for wrong labels, in the actor's axes, in chunks.
+"""The markers of a take screened for wrong labels.
 
 Screening finds samples that no camera saw (gaps.py), jumps, swapped labels, and swapped left and right, without knowing
 the figure. A marker moves smoothly; if its label jumps, the sample is either noise or belongs to another marker, whose
@@ -16,40 +16,28 @@ import numpy as np
 from scipy.ndimage import median_filter
 from scipy.optimize import linear_sum_assignment
 
-from posable.errors import PosableError
-from posable.formats.conventions import turn_up
 from posable.mocap.gaps import (
-    BESIDE,
     NEIGHBOURS,
     SAME,
     SAMPLES,
     SHOWN,
     Neighbours,
-    UnobservedJoints,
     Unseen,
     column_medians,
-    fill_short,
     find_unseen,
     noise_of,
     runs,
-    short_gap,
-    stretches,
 )
-from posable.mocap.gaps import CHUNK as READ_CHUNK
 from posable.mocap.marker_sets import base_name, is_virtual, placement_of, subject_of
 from posable.mocap.recognise import (
     LIMB_ROOTS,
     BodyAxes,
-    Displaced,
-    mislabelled,
-    mislabelled_note,
     pairs_on_feet,
     sided_pairs,
     swapped_sides,
 )
 from posable.mocap.root_align import best_turn
-from posable.model.motion import Markers, Motion
-from posable.model.skeleton import Skeleton
+from posable.model.motion import Markers
 
 CHUNK = 1 << 14  # frames
 JUMP = 0.03  # [m] a step that is longer than its neighbours by this is a jump
@@ -610,120 +598,3 @@ class _LabelTracker:
             return False
         turn, shift = best_turn(then[near], now[near])
         return bool(np.linalg.norm(turn @ own + shift - now[m]) < HOME)
-
-
-# --- The markers of a take in an actor's axes ---
-
-
-def markers_for(verb: str, markers: object) -> Markers:
-    """Return the markers, or raise an error: `load` returns None for a file without markers."""
-    if not isinstance(markers, Markers):
-        raise PosableError(f"{verb}: expected Markers, such as load('walk.c3d').markers, got {type(markers).__name__}")
-    return markers
-
-
-def motion_for(verb: str, motion: object) -> Motion:
-    """Return the motion, or raise an error: `load` returns None for a file without motion."""
-    if not isinstance(motion, Motion):
-        raise PosableError(f"{verb}: expected a Motion, such as load('walk.bvh').motion, got {type(motion).__name__}")
-    return motion
-
-
-class MarkerSource:
-    """The markers of a take in the actor's axes, read in chunks so that a long take is never copied."""
-
-    def __init__(self, actor: Skeleton, markers: Markers):
-        self.markers, self.actor = markers_for("track", markers), actor
-        self.total = len(markers)
-        wanted = {base_name(name): i for i, name in reversed(list(enumerate(markers.names)))}
-        known = set(actor.site_names)
-        self.sites = [name for name in sorted(wanted, key=wanted.__getitem__) if name in known]  # in the file's order
-        self.columns = [wanted[site] for site in self.sites]
-        self.unmatched = tuple(name for i, name in enumerate(markers.names) if i not in set(self.columns))
-        if not self.sites:
-            raise PosableError(
-                f"track: expected sites named like the markers ({', '.join(markers.names[:6])}, ...); "
-                f"got {', '.join(actor.site_names[:6]) or 'none'}; calibrate(skeleton, markers) makes them"
-            )
-        self.turn = turn_up(markers.up, actor.up)
-        self.screening = screen(markers)
-        self.relabelled = self._relabel(actor)
-        self.noise = noise_of(self.markers.positions)[self.columns]
-        self._look()
-
-    def _look(self) -> None:
-        """Determine which markers of the actor are seen, and when."""
-        seen = self._seen()
-        self.never_seen = tuple(name for k, name in enumerate(self.sites) if not seen[:, k].any())
-        self.unobserved = UnobservedJoints(self.actor, self.sites, seen)
-        self.edges = self._beside(self.unobserved.holes)
-        jumps, fps = self.screening.believed, self.markers.fps
-        self.stays = [stretches(seen[:, k], jumps.get(site, ()), fps) for k, site in enumerate(self.sites)]
-
-    def leave_out(self, displaced: Sequence[Displaced]) -> None:
-        """Leave markers out while they are displaced on their bones."""
-        given = self.screening.columns
-        columns = np.broadcast_to(np.arange(len(self.markers.names), dtype=np.int16), self.markers.positions.shape[:2])
-        columns = np.array(columns if given is None else given)
-        for marker, start, end, _ in displaced:
-            columns[start:end, self.columns[self.sites.index(marker)]] = -1
-        words = tuple(str(stretch) for stretch in displaced)
-        self.screening = replace(self.screening, columns=columns, unseen=(*self.screening.unseen, *words))
-        self._look()
-
-    def _relabel(self, actor: Skeleton) -> tuple[str, ...]:
-        """Give labels to the markers that they evidently belong to; return the finding."""
-        rows = np.unique(np.linspace(0, max(self.total - 1, 0), min(FEW_SAMPLES, self.total)).astype(int))
-        tracks = self.screening.pick(self.markers.positions, rows)[:, self.columns]
-        wrong = mislabelled(actor, self.sites, tracks) if len(rows) else []
-        columns = list(self.columns)
-        for marker, other in wrong:
-            self.columns[other] = columns[marker]
-        return (mislabelled_note(self.sites, wrong),) if wrong else ()
-
-    def _seen(self) -> np.ndarray:
-        """Return (T, M) bool: where the actor's markers are seen."""
-        out = np.empty((self.total, len(self.sites)), dtype=bool)
-        for start in range(0, self.total, READ_CHUNK):
-            end = min(start + READ_CHUNK, self.total)
-            out[start:end] = np.isfinite(self.bridged(start, end)[0][..., 0])
-        return out
-
-    def _beside(self, holes: np.ndarray) -> np.ndarray:
-        """Return the places (H, 2, 3) [m] just before and after holes (H, 3): marker, first frame, end."""
-        out = np.empty((len(holes), 2, 3))
-        for side, rows in enumerate((holes[:, 1] - 1, holes[:, 2])):
-            for start in range(0, len(holes), READ_CHUNK):
-                part = slice(start, start + READ_CHUNK)
-                picked = self.at(rows[part])
-                out[part, side] = picked[np.arange(len(picked)), holes[part, 0]]
-        return out
-
-    def filled(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return places (end - start, M, 3) [m] without gaps that are short or in which no marker holds a joint, and
-        where they were filled (end - start, M).
-        """
-        places, filled = self.bridged(start, end)
-        filled |= self.unobserved.fill(places, start, self.edges)
-        return places, filled
-
-    def bridged(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return places (end - start, M, 3) [m] of frames with short gaps filled, and where (end - start, M)."""
-        most = short_gap(self.markers.fps)
-        before, after = max(0, start - most - BESIDE), min(self.total, end + most + BESIDE)
-        places = np.array(self.read(before, after))
-        filled = fill_short(places, most, self.noise)
-        part = slice(start - before, end - before)
-        return places[part], filled[part]
-
-    def read(self, start: int, end: int) -> np.ndarray:
-        """Return the places (end - start, M, 3) [m] of frames in the actor's axes; NaN where unseen."""
-        return self._turned(self.screening.read(self.markers.positions, start, end)[:, self.columns])
-
-    def at(self, frames: np.ndarray) -> np.ndarray:
-        """Return the places (F, M, 3) [m] of some frames, as `read` does."""
-        return self._turned(self.screening.pick(self.markers.positions, frames)[:, self.columns])
-
-    def _turned(self, places: np.ndarray) -> np.ndarray:
-        """Return places (t, M, 3) of the file in the actor's axes."""
-        return places if self.turn is None else places @ self.turn.T

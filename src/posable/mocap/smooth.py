@@ -18,13 +18,12 @@ from posable.mocap.foot_contacts import Contacts, find_contacts
 from posable.mocap.gaps import blend_weight, runs
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
 from posable.mocap.report import accelerations, changes, smooth_page
-from posable.mocap.screen import motion_for
 from posable.mocap.trajectory import USUAL, Effort, TrajectoryProblem, solve_on_gpu
 from posable.mocap.unwrap import JUMP, continuous, open_box, within_turns
 from posable.model.joint_values import joint_transform, rotation_values, turns_freely
 from posable.model.joints import Site
 from posable.model.kinematics import forward
-from posable.model.motion import Motion
+from posable.model.motion import Motion, motion_for
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 

@@ -1,4 +1,4 @@
-"""The result of tracking: the take, the report of what happened in it, and how well the markers determine its poses.
+"""A take: its markers as tracking reads them, the result, the report of what happened, and how certain the poses are.
 
 Independent noise of standard deviation s in each marker coordinate gives a pose the covariance s^2 (J'J)^-1, where J is
 the Jacobian of the visible markers; a weak prior covers what they do not determine. Limits, smoothness and typical
@@ -8,7 +8,7 @@ poses of people are not used: only the information in the markers counts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,10 +16,25 @@ import numpy as np
 
 from posable.engine.joints import SLIDE
 from posable.engine.layout import KIND, OFF, ROBUST
+from posable.errors import PosableError
+from posable.formats.conventions import turn_up
 from posable.goals.point import Position
-from posable.mocap.gaps import CHUNK, SHOWN, column_medians, frame_errors, runs
+from posable.mocap.gaps import (
+    BESIDE,
+    CHUNK,
+    SHOWN,
+    UnobservedJoints,
+    column_medians,
+    fill_short,
+    frame_errors,
+    noise_of,
+    runs,
+    short_gap,
+    stretches,
+)
 from posable.mocap.marker_sets import base_name, is_virtual, place_name
-from posable.mocap.screen import MarkerSource
+from posable.mocap.recognise import Displaced, mislabelled, mislabelled_note
+from posable.mocap.screen import FEW_SAMPLES, screen
 from posable.mocap.verdict import (
     Finding,
     findings,
@@ -30,7 +45,7 @@ from posable.mocap.verdict import (
     unmarked_parts,
     why_markers_are_off,
 )
-from posable.model.motion import Markers, Motion
+from posable.model.motion import Markers, Motion, markers_for
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 
@@ -39,6 +54,112 @@ from posable.problem import Problem
 PRIOR = 1.0  # [rad, m]: deviation of an unknown pose; weak, so that J'J need not have full rank
 UNKNOWN = 0.25  # [rad, m]: dofs with a larger deviation count as not determined
 OFTEN = 0.05  # fraction of the frames above which a dof is listed
+
+
+# --- The markers of a take in an actor's axes ---
+
+
+class MarkerSource:
+    """The markers of a take in the actor's axes, read in chunks so that a long take is never copied."""
+
+    def __init__(self, actor: Skeleton, markers: Markers):
+        self.markers, self.actor = markers_for("track", markers), actor
+        self.total = len(markers)
+        wanted = {base_name(name): i for i, name in reversed(list(enumerate(markers.names)))}
+        known = set(actor.site_names)
+        self.sites = [name for name in sorted(wanted, key=wanted.__getitem__) if name in known]  # in the file's order
+        self.columns = [wanted[site] for site in self.sites]
+        self.unmatched = tuple(name for i, name in enumerate(markers.names) if i not in set(self.columns))
+        if not self.sites:
+            raise PosableError(
+                f"track: expected sites named like the markers ({', '.join(markers.names[:6])}, ...); "
+                f"got {', '.join(actor.site_names[:6]) or 'none'}; calibrate(skeleton, markers) makes them"
+            )
+        self.turn = turn_up(markers.up, actor.up)
+        self.screening = screen(markers)
+        self.relabelled = self._relabel(actor)
+        self.noise = noise_of(self.markers.positions)[self.columns]
+        self._look()
+
+    def _look(self) -> None:
+        """Determine which markers of the actor are seen, and when."""
+        seen = self._seen()
+        self.never_seen = tuple(name for k, name in enumerate(self.sites) if not seen[:, k].any())
+        self.unobserved = UnobservedJoints(self.actor, self.sites, seen)
+        self.edges = self._beside(self.unobserved.holes)
+        jumps, fps = self.screening.believed, self.markers.fps
+        self.stays = [stretches(seen[:, k], jumps.get(site, ()), fps) for k, site in enumerate(self.sites)]
+
+    def leave_out(self, displaced: Sequence[Displaced]) -> None:
+        """Leave markers out while they are displaced on their bones."""
+        given = self.screening.columns
+        columns = np.broadcast_to(np.arange(len(self.markers.names), dtype=np.int16), self.markers.positions.shape[:2])
+        columns = np.array(columns if given is None else given)
+        for marker, start, end, _ in displaced:
+            columns[start:end, self.columns[self.sites.index(marker)]] = -1
+        words = tuple(str(stretch) for stretch in displaced)
+        self.screening = replace(self.screening, columns=columns, unseen=(*self.screening.unseen, *words))
+        self._look()
+
+    def _relabel(self, actor: Skeleton) -> tuple[str, ...]:
+        """Give labels to the markers that they evidently belong to; return the finding."""
+        rows = np.unique(np.linspace(0, max(self.total - 1, 0), min(FEW_SAMPLES, self.total)).astype(int))
+        tracks = self.screening.pick(self.markers.positions, rows)[:, self.columns]
+        wrong = mislabelled(actor, self.sites, tracks) if len(rows) else []
+        columns = list(self.columns)
+        for marker, other in wrong:
+            self.columns[other] = columns[marker]
+        return (mislabelled_note(self.sites, wrong),) if wrong else ()
+
+    def _seen(self) -> np.ndarray:
+        """Return (T, M) bool: where the actor's markers are seen."""
+        out = np.empty((self.total, len(self.sites)), dtype=bool)
+        for start in range(0, self.total, CHUNK):
+            end = min(start + CHUNK, self.total)
+            out[start:end] = np.isfinite(self.bridged(start, end)[0][..., 0])
+        return out
+
+    def _beside(self, holes: np.ndarray) -> np.ndarray:
+        """Return the places (H, 2, 3) [m] just before and after holes (H, 3): marker, first frame, end."""
+        out = np.empty((len(holes), 2, 3))
+        for side, rows in enumerate((holes[:, 1] - 1, holes[:, 2])):
+            for start in range(0, len(holes), CHUNK):
+                part = slice(start, start + CHUNK)
+                picked = self.at(rows[part])
+                out[part, side] = picked[np.arange(len(picked)), holes[part, 0]]
+        return out
+
+    def filled(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return places (end - start, M, 3) [m] without gaps that are short or in which no marker holds a joint, and
+        where they were filled (end - start, M).
+        """
+        places, filled = self.bridged(start, end)
+        filled |= self.unobserved.fill(places, start, self.edges)
+        return places, filled
+
+    def bridged(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return places (end - start, M, 3) [m] of frames with short gaps filled, and where (end - start, M)."""
+        most = short_gap(self.markers.fps)
+        before, after = max(0, start - most - BESIDE), min(self.total, end + most + BESIDE)
+        places = np.array(self.read(before, after))
+        filled = fill_short(places, most, self.noise)
+        part = slice(start - before, end - before)
+        return places[part], filled[part]
+
+    def read(self, start: int, end: int) -> np.ndarray:
+        """Return the places (end - start, M, 3) [m] of frames in the actor's axes; NaN where unseen."""
+        return self._turned(self.screening.read(self.markers.positions, start, end)[:, self.columns])
+
+    def at(self, frames: np.ndarray) -> np.ndarray:
+        """Return the places (F, M, 3) [m] of some frames, as `read` does."""
+        return self._turned(self.screening.pick(self.markers.positions, frames)[:, self.columns])
+
+    def _turned(self, places: np.ndarray) -> np.ndarray:
+        """Return places (t, M, 3) of the file in the actor's axes."""
+        return places if self.turn is None else places @ self.turn.T
+
+
+# --- The result of tracking ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +390,8 @@ class Report:
         """Write the report as a self-contained HTML file."""
         from posable.mocap.report import take_page
 
-        take_page(self.take, path)
+        source = MarkerSource(self.take.motion.skeleton, self.take.markers)
+        take_page(self.take, source.sites, source.read, path)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,11 +24,10 @@ from posable.mocap.root_align import (
     with_free_root,
     with_room,
 )
-from posable.mocap.screen import MarkerSource, markers_for
-from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, Take, report_of
+from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, MarkerSource, Take, report_of
 from posable.mocap.unwrap import continuous, open_box, same_branch, within_turns
 from posable.model.kinematics import forward, path_of
-from posable.model.motion import Markers, Motion
+from posable.model.motion import Markers, Motion, markers_for
 from posable.model.skeleton import Skeleton
 
 if TYPE_CHECKING:

@@ -425,6 +425,23 @@ def frozen_of(joint: Joint) -> np.ndarray | None:
 # --- The flat arrays of joints and sites that the kernels read ---
 
 
+def cycles(joints: Sequence[Joint]) -> list[list[str]]:
+    """Return every cycle among the parents, once."""
+    parent = {joint.name: joint.parent for joint in joints}
+    done: set[Any] = set()
+    found = []
+    for start in parent:
+        path: list[Any] = []
+        name: Any = start
+        while name in parent and name not in done and name not in path:
+            path.append(name)
+            name = parent[name]
+        if name in path:
+            found.append([*path[path.index(name) :], name])
+        done.update(path)
+    return found
+
+
 def parents_first(joints: Sequence[Joint]) -> tuple[Joint, ...]:
     """Return the joints in the given order, except that parents come first."""
     by_name = {joint.name: joint for joint in joints}

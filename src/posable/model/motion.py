@@ -431,3 +431,17 @@ def _turned(turned: Any, rates: Floats, k: NDArray[np.int_], steps: Floats, part
     while len(points) > 1:  # de Casteljau
         points = [a * Rotation.from_rotvec(part[:, None] * (a.inv() * b).as_rotvec()) for a, b in pairwise(points)]
     return points[0]
+
+
+def markers_for(verb: str, markers: object) -> Markers:
+    """Return the markers, or raise an error: `load` returns None for a file without markers."""
+    if not isinstance(markers, Markers):
+        raise PosableError(f"{verb}: expected Markers, such as load('walk.c3d').markers, got {type(markers).__name__}")
+    return markers
+
+
+def motion_for(verb: str, motion: object) -> Motion:
+    """Return the motion, or raise an error: `load` returns None for a file without motion."""
+    if not isinstance(motion, Motion):
+        raise PosableError(f"{verb}: expected a Motion, such as load('walk.bvh').motion, got {type(motion).__name__}")
+    return motion

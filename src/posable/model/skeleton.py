@@ -20,6 +20,7 @@ from posable.model.joints import (
     JointMotion,
     Site,
     bounds_of,
+    cycles,
     flatten,
     floats_of,
     frozen_of,
@@ -180,23 +181,6 @@ def _is_inertia(value: Any) -> bool:
     except (TypeError, ValueError, OverflowError):
         return False
     return matrix.shape == (3, 3) and bool(np.isfinite(matrix).all()) and np.allclose(matrix, matrix.T)
-
-
-def cycles(joints: Sequence[Joint]) -> list[list[str]]:
-    """Return every cycle among the parents, once."""
-    parent = {joint.name: joint.parent for joint in joints}
-    done: set[Any] = set()
-    found = []
-    for start in parent:
-        path: list[Any] = []
-        name: Any = start
-        while name in parent and name not in done and name not in path:
-            path.append(name)
-            name = parent[name]
-        if name in path:
-            found.append([*path[path.index(name) :], name])
-        done.update(path)
-    return found
 
 
 # --- The skeleton ---
