@@ -265,12 +265,12 @@ def copy_checked(values: np.ndarray, out: np.ndarray) -> bool:
     """Copy targets (t, k) on every core; return whether they are valid, see `take_targets`."""
     from posable.engine.assemble import take_targets
 
-    invalid: list[slice] = []
+    invalid: list[bool] = []
 
     def work(piece: slice) -> None:
         out[piece] = values[piece]
         if not take_targets(out[piece], _NO_TARGETS, 0):
-            invalid.append(piece)
+            invalid.append(True)
 
     run_chunks(work, len(values), CHUNK, None, invalid)
     return not invalid

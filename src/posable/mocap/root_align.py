@@ -46,7 +46,7 @@ def with_room(skeleton: Skeleton, markers: Markers) -> Skeleton:
     if skeleton.free_root is None or not len(markers):
         return skeleton
     seen = markers.positions[:: -(-len(markers) // SAMPLES)]
-    seen = seen[np.isfinite(seen).all(axis=-1).any(axis=1)]
+    seen = seen[np.any(np.isfinite(seen).all(axis=-1), axis=1)]
     if not len(seen):
         return skeleton
     turn, joint = turn_up(markers.up, skeleton.up), skeleton.joint(skeleton.free_root)
