@@ -324,8 +324,9 @@ class LinearSolver(CompiledSolver):
 
     def memory(self, problem: Problem) -> int:
         """Return the scratch memory of the engine and of the linear problem."""
-        m, n = row_count(problem), problem.skeleton.size
-        return problem.work_size + size_of(LINEAR_SHAPES, m=m, n=n, k=max(m, n), g=len(problem.springs))
+        m, n, g = row_count(problem), problem.skeleton.size, len(problem.springs)
+        sizes = {"m": m, "n": n, "k": max(m, n), "g": g}
+        return problem.work_size + problem.once(("linear", m), lambda: size_of(LINEAR_SHAPES, **sizes))
 
     def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""

@@ -44,7 +44,6 @@ from posable.engine.layout import (
     RESTARTS,
     SLOW,
     SOFT,
-    matrix,
     workspace,
 )
 from posable.engine.newton import restore_best
@@ -232,7 +231,8 @@ RESOLUTION = 1e-16  # relative to the energy: smaller predicted gains are roundi
 @kernel
 def four_vectors(own, lower, upper, params, b, g):
     """Return four vectors (4, n) of the scratch memory, and the box."""
-    return matrix(own, 0, 4, lower.shape[0]), lower, upper
+    n = lower.shape[0]
+    return own[: 4 * n].reshape(4, n), lower, upper
 
 
 @kernel

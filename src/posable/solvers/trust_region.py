@@ -424,7 +424,8 @@ class TrustRegion(CompiledSolver):
 
     def memory(self, problem: Problem) -> int:
         """Return the scratch memory of the engine and of the dense model."""
-        return problem.work_size + size_of(MODEL_SHAPES, n=problem.skeleton.size)
+        n = problem.skeleton.size
+        return problem.work_size + problem.once("trust region", lambda: size_of(MODEL_SHAPES, n=n))
 
     def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""
