@@ -63,7 +63,6 @@ class Linear(NamedTuple):
     low: np.ndarray  # (n,): the box during the solve
     high: np.ndarray  # (n,)
     first: np.ndarray  # (k, k) the method's own
-    second: np.ndarray  # (k, k)
     vectors: np.ndarray  # (4, k)
     gains: np.ndarray  # (n,) of the control term
     toward: np.ndarray  # (n,) [rad, m]
@@ -74,7 +73,7 @@ class Linear(NamedTuple):
 LINEAR_SHAPES: Shapes = {
     "residual": ("m",), "jacobian": ("m", "n"), "active": ("m", "n"), "right": ("m",), "wanted": ("m",),
     **dict.fromkeys(("step", "control", "stopped", "moved", "low", "high"), ("n",)), "first": ("k", "k"),
-    "second": ("k", "k"), "vectors": (4, "k"), **dict.fromkeys(("gains", "toward", "strength"), ("n",)),
+    "vectors": (4, "k"), **dict.fromkeys(("gains", "toward", "strength"), ("n",)),
     "roots": ("g", 9),
 }  # fmt: skip
 carve_linear = carver(Linear, LINEAR_SHAPES, "m, n, k, g")
