@@ -124,12 +124,10 @@ def solved_at_once(
     goal = goals[0] if type(goals) is list and len(goals) == 1 else goals
     if not isinstance(goal, Goal) or not goal.pins_frame or type(skeleton) is not Skeleton or skeleton.size < 6:
         return None
-    if start is None:
-        start = skeleton.rest
-    if type(start) is not np.ndarray or start.dtype is not FLOAT or start.shape != (skeleton.size,):
-        return None  # numbers that need a check, or a batch
     arm = _lone_arm()(skeleton, goal.body, bool(limits))
-    return None if arm is None else arm.solve(goal, start, rest, begin)
+    if arm is None or (starts := unchecked_start(start, skeleton)) is None:
+        return None
+    return arm.solve(goal, starts, rest, begin)
 
 
 @cache
