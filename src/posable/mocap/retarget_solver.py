@@ -25,6 +25,7 @@ from posable.mocap.root_align import place_root
 from posable.mocap.root_chart import RootChart
 from posable.mocap.smooth import CAREFUL, HOLD, STANDS, box_of, goal_stiffness, reach_of, smooth_goals
 from posable.mocap.trajectory import Effort
+from posable.mocap.unwrap import continuous
 from posable.model.body_plan import SIDES
 from posable.model.collision import measure, pair_tables
 from posable.model.kinematics import forward
@@ -95,7 +96,7 @@ class RetargetSolver:
             turning = choose_branches(problem, turning, limbs, self.motion.fps, WALK)
         poses = chart.leave(turning, np.tile(self.figure.rest, (len(turning), 1)))
         if len(poses) < 3:
-            return poses
+            return continuous(self.figure, poses)
         steps, rows = self.wanted.steps, slice(first, end)
         standing = np.any([(steps.heel[side] | steps.toe[side])[rows] for side in SIDES], axis=0)
         rise = self._eased(self.wanted.ground_depth(poses), standing)
@@ -136,7 +137,7 @@ class RetargetSolver:
             held, asked = [*locks, *touched], np.asarray(fast.any(axis=1))
             poses = self._solved_again(goals, held, poses, how, asked)
             poses = self._untangled(goals, held, poses, how)
-        return self._lifted(self._slowed(goals, [*locks, *touched], poses, how), first)
+        return continuous(self.figure, self._lifted(self._slowed(goals, [*locks, *touched], poses, how), first))
 
     def _stiffness(self, goals: list[Goal], poses: np.ndarray) -> np.ndarray:
         """Return how stiffly goals hold each degree of freedom (n,) in poses (t, n)."""

@@ -12,7 +12,6 @@ from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import SLIDE
 from posable.mocap.root_align import root_at_rest
-from posable.mocap.unwrap import continuous
 from posable.model.joint_values import Floats, rotation_values
 from posable.model.joints import Ball, Free, Joint
 from posable.model.kinematics import forward
@@ -85,7 +84,7 @@ class RootChart:
         return out
 
     def leave(self, poses: Floats, near: Floats) -> Floats:
-        """Return poses (t, n + 3) of the inner figure for the outer one; its root's values are the nearest (t, n)."""
+        """Return poses (t, n) of the outer figure, whose root's values are those nearest to `near` (t, n)."""
         frames, motion = forward(self.inner, poses), self.root.motion
         out = near.copy()
         out[:, self._theirs] = poses[:, self._ours]
@@ -97,4 +96,4 @@ class RootChart:
         turned = Rotation.from_matrix(self._rotation.T @ frames.rotation_matrix(self.root.name))
         last = slice(where.stop - 3, where.stop)
         out[:, last] = rotation_values(motion, turned, near[:, last])
-        return continuous(self.outer, out)
+        return out
