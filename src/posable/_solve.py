@@ -571,14 +571,28 @@ class Session:
         return self.problem.goals
 
     def move(self, label: str, target: Any) -> None:
-        """Move the goal with that label to another target."""
+        """Move a goal to another target.
+
+        Args:
+            label: The goal's label; by default the body that it moves.
+            target: As the goal takes it: (3,) [m] for a position, (3, 3) for an orientation, (4, 4) for a pose, ...
+
+        Raises:
+            UnknownName: No goal has this label.
+            GoalError: The target has the wrong shape or is not finite.
+        """
         k = self._goal(label)
         self._leave_answers()
         self.problem.move_to(k, target)
         self._dragged = self._solved
 
     def enable(self, label: str, on: bool = True) -> None:
-        """Enable or disable the goal with that label; a disabled goal neither pulls nor decides `ok`."""
+        """Enable or disable a goal; a disabled goal neither pulls nor decides `ok`.
+
+        Args:
+            label: The goal's label.
+            on: Whether it is enabled.
+        """
         k = self._goal(label)
         self._leave_answers()
         self.problem.enable(k, on)

@@ -488,3 +488,14 @@ def test_a_foot_stands_on_its_edge_where_its_ankle_cannot_lean_as_far(human, fix
     assert quality["leg bones off [deg]"] < 9.0  # 14 where feet are held flat
     assert quality["soles from their support, mean [mm]"] < 5.0
     assert quality["ground penetration over 1 cm [% of frames]"] == 0.0
+
+
+def test_frames_that_are_far_away_for_a_moment_are_bridged(walk, human):
+    poses = walk.poses.copy()
+    root = human.index(human.free_root)
+    poses[40:44, root.start] += 8.0
+    result = ps.retarget(ps.Motion(human, poses, walk.fps), human, threads=1)
+    assert any("frames 40 to 43 are bridged" in note for note in result.notes)
+    plain = ps.retarget(walk, human, threads=1)
+    assert np.abs(result.poses[:, root][:, :3] - plain.poses[:, root][:, :3]).max() < 0.02
+    assert not plain.notes

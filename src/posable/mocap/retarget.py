@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import median_filter
 
 from posable.errors import PosableError, PosableWarning, unknown
 from posable.mocap.fingers import follow_fingers
 from posable.mocap.foot_contacts import Contacts
-from posable.mocap.gaps import blend_weight
+from posable.mocap.gaps import blend_weight, runs
 from posable.mocap.hand_contacts import Touch
 from posable.mocap.motion_quality import blocking_limits
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
@@ -44,6 +45,7 @@ NOTED_BONE, FAR_BONE = (
     25.0,
 )  # [deg] mean error of a bone's direction beyond which its limit is noted, or warned of
 FIRST, JUMPS, CALM = 8, 0.3, 3.0  # frames; leg lengths of a jump, and how much longer it is than the steps after it
+LEAP, AROUND, SOME = 3.0, 0.5, 0.1  # leg lengths that a body is off its place for a moment; [s]; most frames that are
 UNLIKELY = 10.0  # ratio of sizes beyond which one of the units is probably wrong
 
 
@@ -214,11 +216,35 @@ def _corrected(motion: Motion, plan: BodyPlan) -> tuple[Motion, list[str]]:
         notes.append("frame 0 is a pose of its own, as the T pose before some recordings: frame 1 is taken instead")
         poses = np.concatenate([motion.poses[1:2], motion.poses[1:]])
         motion = Motion(motion.skeleton, poses, motion.fps, motion.name)
+    motion, note = _without_leaps(motion, plan)
+    notes += [note] if note else []
     up = standing_axis(motion, plan)
     if up not in (None, motion.skeleton.up):
         notes.append(f"the motion's figure stands along {up}: that is taken for up, not {motion.skeleton.up}")
         motion = Motion(motion.skeleton.replace(up=up), motion.poses, motion.fps, motion.name)
     return motion, notes
+
+
+def _without_leaps(motion: Motion, plan: BodyPlan) -> tuple[Motion, str]:
+    """Return the motion with frames bridged that show the body far from where it is before and after, and a note."""
+    at = forward(motion.skeleton, motion.poses).position(plan["pelvis"])
+    usual = median_filter(at, size=(2 * round(AROUND * motion.fps) + 1, 1), mode="nearest")
+    leaps = np.linalg.norm(at - usual, axis=1) > LEAP * plan.leg
+    if not leaps.any() or leaps.mean() > SOME:
+        return motion, ""
+    good, poses = np.flatnonzero(~leaps), motion.poses.copy()
+    for a, b in runs(leaps):
+        before, after = good[good < a][-1:], good[good >= b][:1]
+        ends = np.concatenate([before, after])
+        first, last = poses[ends[0]], poses[ends[-1]].copy()[None]
+        same_branch(motion.skeleton, first, last, 0)
+        share = (np.arange(a, b) - ends[0]) / max(ends[-1] - ends[0], 1)
+        poses[a:b] = first + share[:, None] * (last - first)
+    spans = [f"{a} to {b - 1}" if b - a > 1 else f"{a}" for a, b in runs(leaps)]
+    more = f" and {len(spans) - 3} more" if len(spans) > 3 else ""
+    far = np.linalg.norm(at - usual, axis=1).max() / plan.leg
+    note = f"the motion is {far:.0f} leg lengths away for a moment: frames {', '.join(spans[:3])}{more} are bridged"
+    return Motion(motion.skeleton, poses, motion.fps, motion.name), note
 
 
 def _starts_apart(motion: Motion, plan: BodyPlan) -> bool:
