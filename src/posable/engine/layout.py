@@ -34,7 +34,8 @@ CAPSULE, CAPSULE_AXIS, CAPSULE_RADIUS = 4, 7, 10  # a capsule around it: middle 
 SOLID_KIND, NORMAL = 11, 12  # kind (narrow_phase.py), the normal of a half space (3)
 FIELD = 12  # where its table in Figure.field begins: of a grid, its nodes; of a hull, its extreme corners, or -1
 FIRST_SEED, SEEDS, COVERING_RADIUS = 15, 16, 17  # rows of Figure.corner spread over a hull, and the covering radius [m]
-SOLID_WIDTH = 18
+REACH = 18  # [m]: radius of a ball around it whose centre is the capsule's middle
+SOLID_WIDTH = 19
 BALL_RADIUS = 3  # column of Figure.ball; negative where the body has no solid
 
 # Places in Workspace.memory: what GJK and EPA need; contacts between two bodies with their loads; what the energy
@@ -73,6 +74,7 @@ class Order(NamedTuple):
     # (n, 3) int64: UP: the dof above in the elimination tree or -1, DEPTH: 0 at a root;
     # VISIT: row v names the dof that comes v-th when the tree is walked depth first
     rows: np.ndarray
+    tree: np.ndarray  # (n, 3) int64: the same of the figure alone, for poses at which no spring couples its branches
 
 
 # Columns of Springs.kind

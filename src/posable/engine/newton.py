@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from posable.engine.assemble import derivatives, energy_at, judge, springs_of
+from posable.engine.assemble import derivatives, energy_at, is_tree, judge, springs_of
 from posable.engine.bounds import (
     CONVERGED,
     EXHAUSTED,
@@ -53,6 +53,7 @@ from posable.engine.layout import (
     RESTARTS,
     SLOW,
     SOFT,
+    Order,
     clear,
     workspace,
 )
@@ -396,7 +397,8 @@ def newton_iteration(
             return RUNNING
     else:
         state[WATCHDOG_WAIT] -= 1.0
-        accepted = iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace)
+        now = Order(order.tree, order.tree) if is_tree(figure, springs, ws) else order
+        accepted = iterate(figure, now, springs, lower, upper, theta, ws, fixed, scale, state, params, trace)
         if accepted and recentre_all(figure, theta, lower, upper):
             state[ENERGY] = energy_at(figure, springs, theta, ws)
     if not accepted:

@@ -100,7 +100,7 @@ class ProblemTables:
         figure: Any = (table("figure_" + k, a) for k, a in zip(Figure._fields, part.figure, strict=True))
         self.figure = Figure(*figure)
         rows: Any = table("order_rows", part.order.rows)
-        self.order = Order(rows)
+        self.order = Order(rows, rows)
         self.tolerances = table("tolerances", problem.tolerances)
         if plan.own_limits:
             self.lower, self.upper = to.array("lower", self.n), to.array("upper", self.n)
