@@ -461,6 +461,9 @@ def test_a_kneeling_figure_keeps_its_shins_on_the_ground(human):
     assert quality["ground penetration over 1 cm [% of frames]"] == 0.0
     knees = ps.forward(result.skeleton, result.poses).position("knee.L")[:, 1]
     assert (np.abs(knees - 0.1) < 0.03).all()
+    assert not any("no collision shapes" in note for note in result.notes)
+    bare = ps.retarget(motion, human, threads=1)
+    assert any("no collision shapes" in note and "knee.L, knee.R" in note for note in bare.notes)
 
 
 def test_a_hinge_stops_at_limits_a_whole_turn_apart():

@@ -46,6 +46,7 @@ NOTED_BONE, FAR_BONE = (
 )  # [deg] mean error of a bone's direction beyond which it is noted, or warned of
 FIRST, JUMPS, CALM = 8, 0.3, 3.0  # frames; leg lengths of a jump, and how much longer it is than the steps after it
 LEAP, AROUND, SOME = 3.0, 0.5, 0.1  # leg lengths that a body is off its place for a moment; [s]; most frames that are
+LOW = 0.15  # leg lengths above the ground below which a joint's own thickness counts
 UNLIKELY = 10.0  # ratio of sizes beyond which one of the units is probably wrong
 
 
@@ -185,7 +186,7 @@ def retarget(
     poses = within_turns(figure, solver.within_speed(poses))
     found = wanted.contacts(poses) if contacts else None
     noted, far = _far_bones(wanted, poses, touched)
-    notes += noted
+    notes += [*noted, *_bare(wanted, poses)]
     out = Retargeted(
         figure, poses, motion.fps, motion.name, rows, found, wanted.scale, tuple(touched), motion, notes=tuple(notes)
     )
@@ -301,6 +302,23 @@ def _far_bones(wanted: RetargetGoals, poses: np.ndarray, touched: Sequence[Touch
         [f"bones off the motion's: {named(near)}"] if near else [],
         [f"bones point elsewhere than the motion's: {named(far)}{ask}"] if far else [],
     )
+
+
+def _bare(wanted: RetargetGoals, poses: np.ndarray) -> list[str]:
+    """Return a note if more than feet comes to the ground and the figure does not show how thick it is."""
+    plan = wanted.target
+    if wanted.figure.shapes:
+        return []
+    frames = forward(wanted.figure, poses)
+    low = [
+        role
+        for role in plan.roles
+        if role.startswith(("head", "shoulder", "elbow", "wrist", "knee"))
+        and float((plan.position(frames, role) @ plan.up).min()) < LOW * plan.leg
+    ]
+    if not low:
+        return []
+    return [f"the figure has no collision shapes: its skin may be in the ground at {', '.join(low)}"]
 
 
 def _overlaps(solver: RetargetSolver, poses: np.ndarray) -> list[str]:
