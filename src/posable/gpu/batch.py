@@ -228,39 +228,25 @@ class DeviceCheckedResult(RawResult):
     __slots__ = ()
 
 
-class DeviceResult(RawResult):
-    """A result that stays on the GPU until it is read: properties instead of the arrays of RawResult."""
+# where the arrays of a RawResult are on the GPU; there is one evaluation of the energy per step
+ON_GPU = {"poses": "pose", "errors": "errors", "codes": "code", "iterations": "iterations", "evaluations": "iterations"}
 
-    __slots__ = ("__dict__", "answers")
+
+class DeviceResult(RawResult):
+    """A result that stays on the GPU; each of its arrays is copied to the host when it is first read."""
+
+    __slots__ = ("answers",)
 
     def __init__(self, answers: DeviceSolutions):
         self.answers = answers
         self.traces = []
 
-    @cached_property
-    def poses(self) -> np.ndarray:  # type: ignore[override]  # read when needed
-        """(t, n)."""
-        return self.answers.pose.numpy()
-
-    @cached_property
-    def errors(self) -> np.ndarray:  # type: ignore[override]  # read when needed
-        """(t, g) [m, rad]."""
-        return self.answers.errors.numpy()
-
-    @cached_property
-    def codes(self) -> np.ndarray:  # type: ignore[override]  # read when needed
-        """(t,)."""
-        return self.answers.code.numpy().astype(np.int64)
-
-    @cached_property
-    def iterations(self) -> np.ndarray:  # type: ignore[override]  # read when needed
-        """(t,)."""
-        return self.answers.iterations.numpy()
-
-    @property
-    def evaluations(self) -> np.ndarray:  # type: ignore[override]  # read when needed
-        """(t,): one evaluation of the energy per step."""
-        return self.iterations
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name not in ON_GPU:
+            raise AttributeError(name)
+        value = getattr(self.answers, ON_GPU[name]).numpy()
+        setattr(self, name, value.astype(np.int64) if name == "codes" else value)
+        return getattr(self, name)
 
 
 class DeviceProblem(Problem):

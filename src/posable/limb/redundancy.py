@@ -18,12 +18,12 @@ from scipy.optimize import brentq, minimize_scalar
 
 from posable.errors import GoalError, SolverError
 from posable.limb.aim import aim, aim_branches, aim_ranges
-from posable.limb.ball_ik import INFEASIBLE, ball_rotation
+from posable.limb.ball_ik import ball_rotation
 from posable.limb.base import LimbCore, leading_axes, read_direction, read_directions, read_numbers, scratch_memory
 from posable.limb.circle import RANGES
-from posable.limb.kernels import BRANCH, REPORT, SLACK, TURN_ERROR
+from posable.limb.kernels import REPORT
 from posable.limb.partial_orientation import read_goals, site_frame, solve_partial, spins_of, target_of_spin
-from posable.limb.solution import Branch, LimbSolution, SwivelRange
+from posable.limb.solution import LimbSolution, SwivelRange
 from posable.limb.srs_chain import TOOL
 from posable.model.kinematics import place_bodies
 
@@ -308,25 +308,7 @@ def aim_solutions(
     angle = float(read_numbers(swivel, "swivel"))
     out, reports = np.empty((2, 7)), np.zeros((2, REPORT))
     aim_branches(*limb.chain, root, limb.directions, place, direction, held, raw, angle, scratch_memory(), out, reports)
-    found: list[LimbSolution] = []
-    low, high = limb.skeleton.lower[limb.columns], limb.skeleton.upper[limb.columns]
-    for numbers, report in zip(out, reports, strict=True):
-        if report[SLACK] <= INFEASIBLE:
-            continue
-        good = bool(report[SLACK] >= -1e-12)
-        solved = pose.copy()
-        solved[limb.columns] = np.clip(numbers, low, high) if good else numbers
-        if any(np.abs(solved - other.pose).max() < 1e-12 for other in found):
-            continue
-        code = int(report[BRANCH])
-        found.append(
-            LimbSolution(
-                solved, good, angle, Branch(code // 4, code // 2 % 2, 0),
-                "reached" if good else "reached, outside the limits",
-                "REACHED", 0.0, float(report[TURN_ERROR]), limb.clearance(solved),
-            )
-        )  # fmt: skip
-    return found
+    return limb.listed(pose, out, reports)
 
 
 def aim_swivel_ranges(limb: LimbCore, point: Any, axis: Any, *, bend: Any, base: Any = None) -> list[SwivelRange]:
@@ -347,8 +329,7 @@ def aim_swivel_ranges(limb: LimbCore, point: Any, axis: Any, *, bend: Any, base:
         return []
     out = np.empty((RANGES, 4))
     count = aim_ranges(*limb.chain, root, limb.directions, place, direction, held, raw, scratch_memory(), out)
-    rows = out[:count][np.argsort(out[:count, 0], kind="stable")]
-    return [SwivelRange(lo, hi, limb.limit_name(a), limb.limit_name(b)) for lo, hi, a, b in rows]
+    return limb.named_ranges(out[:count])
 
 
 # --- An objective over both angles ---
@@ -434,6 +415,10 @@ class ObjectiveSurface:
 
 def least(surface: ObjectiveSurface, spans: list[tuple[float, float]], plain: LimbSolution, what: str) -> LimbSolution:
     """Return the solution with the least objective over both angles; `plain` if none is better."""
+    if np.ndim(plain.ok):
+        raise GoalError("objective", expected="one goal", got="a batch")
+    if not plain.ok:
+        return plain
     chosen: list[ObjectiveSample] = []
     for sample in surface.sampled(spans):
         near = (
@@ -458,10 +443,6 @@ def partial_with_objective(
     """Solve a partial orientation with the least objective (see `Limb.solve_partial`)."""
     measure = as_objective(limb, objective)
     plain = solve_partial(limb, position, axis, along, limits=limits, base=base)
-    if np.ndim(plain.ok):
-        raise GoalError("solve_partial", expected="one goal with an objective", got="a batch")
-    if not plain.ok:
-        return plain
     goal = (limb, position, axis, along)
     surface = ObjectiveSurface(
         lambda spin, phi: partial_solutions(*goal, swivel=phi, spin=spin, base=base),
@@ -477,10 +458,6 @@ def aim_with_objective(
     """Aim with the least objective (see `Limb.aim`)."""
     measure = as_objective(limb, objective)
     plain = aim(limb, point, axis, limits=limits, base=base)
-    if np.ndim(plain.ok):
-        raise GoalError("aim", expected="one goal with an objective", got="a batch")
-    if not plain.ok:
-        return plain
     middle = limb.columns[3]
     rest = float(limb.skeleton.rest[middle])
     low, high = (
