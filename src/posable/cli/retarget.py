@@ -91,7 +91,7 @@ def run_one(args: argparse.Namespace) -> int:
     """Retarget one file and print the outcome."""
     scene = read(args)
     result, slips, whole = retargeted(args, scene)
-    quality = ps.motion_quality(result, scene.motion, objects=args.objects) if len(result) > 2 else None
+    quality = ps.motion_quality(result, result.source, objects=args.objects) if len(result) > 2 else None
     data = {
         "frames": len(result), "scale": result.scale, "slips": slips, "notes": list(result.notes),
         "mapping": {role: list(pair) for role, pair in result.mapping.items()},

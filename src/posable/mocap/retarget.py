@@ -43,9 +43,10 @@ LONG = 0.3  # [s] of smoothing beyond which steps are smoothed away
 NOTED_BONE, FAR_BONE = (
     10.0,
     25.0,
-)  # [deg] mean error of a bone's direction beyond which its limit is noted, or warned of
+)  # [deg] mean error of a bone's direction beyond which it is noted, or warned of
 FIRST, JUMPS, CALM = 8, 0.3, 3.0  # frames; leg lengths of a jump, and how much longer it is than the steps after it
 LEAP, AROUND, SOME = 3.0, 0.5, 0.1  # leg lengths that a body is off its place for a moment; [s]; most frames that are
+LOW = 0.15  # leg lengths above the ground below which a joint's own thickness counts
 UNLIKELY = 10.0  # ratio of sizes beyond which one of the units is probably wrong
 
 
@@ -184,8 +185,8 @@ def retarget(
     notes += [note] if note else []
     poses = within_turns(figure, solver.within_speed(poses))
     found = wanted.contacts(poses) if contacts else None
-    noted, far = _far_bones(wanted, poses)
-    notes += noted
+    noted, far = _far_bones(wanted, poses, touched)
+    notes += [*noted, *_bare(wanted, poses)]
     out = Retargeted(
         figure, poses, motion.fps, motion.name, rows, found, wanted.scale, tuple(touched), motion, notes=tuple(notes)
     )
@@ -272,12 +273,19 @@ def _doubts(result: Retargeted, smooth: float) -> list[str]:
     return out
 
 
-def _far_bones(wanted: RetargetGoals, poses: np.ndarray) -> tuple[list[str], list[str]]:
-    """Return a note if limits keep bones off the source's, and a warning if they clearly point in other directions."""
+def _far_bones(wanted: RetargetGoals, poses: np.ndarray, touched: Sequence[Touch]) -> tuple[list[str], list[str]]:
+    """Return a note if bones are off the source's, with what keeps them off, and a warning if they are clearly so."""
     motion = Motion(wanted.figure, poses, wanted.motion.fps)
     errors = bone_errors(RoleFrames(motion, wanted.target, np.eye(3)), wanted.seen, len(poses))
     off = {bone: error for bone, error in errors.items() if error.mean() > NOTED_BONE}
     why = blocking_limits(motion, wanted.target, off)
+    for bone, error in off.items():
+        kept = np.zeros(len(poses), dtype=bool)
+        for touch in touched if bone.startswith(("shoulder", "elbow")) else ():
+            if touch.part == "hands" or touch.side == bone[-1]:
+                kept[touch.first : touch.end] = True
+        if bone not in why and kept[error > NOTED_BONE].mean() > 0.5:
+            why[bone] = "its hand keeps a touch; touches=False lets it go"
 
     def named(bones: list[str]) -> str:
         bones = sorted(bones, key=lambda bone: -off[bone].mean())[:3]
@@ -288,12 +296,29 @@ def _far_bones(wanted: RetargetGoals, poses: np.ndarray) -> tuple[list[str], lis
         )
 
     far = [bone for bone in off if off[bone].mean() > FAR_BONE]
-    near = [bone for bone in why if bone not in far]
+    near = [bone for bone in off if bone not in far]
     ask = "" if set(far) <= set(why) else "; is the mapping right? print(result) shows it"
     return (
-        [f"limits keep bones off the motion's: {named(near)}"] if near else [],
+        [f"bones off the motion's: {named(near)}"] if near else [],
         [f"bones point elsewhere than the motion's: {named(far)}{ask}"] if far else [],
     )
+
+
+def _bare(wanted: RetargetGoals, poses: np.ndarray) -> list[str]:
+    """Return a note if more than feet comes to the ground and the figure does not show how thick it is."""
+    plan = wanted.target
+    if wanted.figure.shapes:
+        return []
+    frames = forward(wanted.figure, poses)
+    low = [
+        role
+        for role in plan.roles
+        if role.startswith(("head", "shoulder", "elbow", "wrist", "knee"))
+        and float((plan.position(frames, role) @ plan.up).min()) < LOW * plan.leg
+    ]
+    if not low:
+        return []
+    return [f"the figure has no collision shapes: its skin may be in the ground at {', '.join(low)}"]
 
 
 def _overlaps(solver: RetargetSolver, poses: np.ndarray) -> list[str]:
