@@ -477,7 +477,7 @@ def read_cached(path: Path, rebuild: Callable[[bytes], Any] = bytes) -> Any:
 
 
 def _head(path: Path, body: bytes) -> bytes:
-    """Return what precedes the body of a cache file: its checksum covers the name, so that no file can replace another."""
+    """Return what precedes the body of a cache file; the checksum covers the name: no file can replace another."""
     return MAGIC + hashlib.sha256(path.name.encode() + b"\n" + body).digest()
 
 
