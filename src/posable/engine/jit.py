@@ -364,12 +364,9 @@ def call_directly(loop: Any, arguments: tuple[Any, ...], known: dict[Any, Any], 
 
 
 def forbid_compiling(forbidden: bool = True) -> None:
-    """Forbid compiling in this process: kernels missing from the cache raise CompilingForbidden.
+    """Forbid (or allow again) compiling in this process: kernels missing from the cache raise CompilingForbidden.
 
     A control loop calls this after warming up, so that it never waits for the compiler.
-
-    Args:
-        forbidden: False allows compiling again.
     """
     global _forbidden  # noqa: PLW0603 - one switch for the process
     _forbidden = bool(forbidden)
@@ -480,7 +477,7 @@ def read_cached(path: Path, rebuild: Callable[[bytes], Any] = bytes) -> Any:
 
 
 def _head(path: Path, body: bytes) -> bytes:
-    """Return what precedes the body of a cache file: its checksum covers the name, so no file can replace another."""
+    """Return what precedes the body of a cache file; the checksum covers the name: no file can replace another."""
     return MAGIC + hashlib.sha256(path.name.encode() + b"\n" + body).digest()
 
 

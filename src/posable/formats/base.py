@@ -102,7 +102,9 @@ def build_skeleton(
         total += (joint.motion.size + 1) * depth[joint.name]
     bound_count(source, len(joints), "joints")
     if total > MAX_DEPTH_SUM:
-        raise source.error(expected="shorter chains of joints", found=f"{len(joints)} joints, a depth of {max(depth.values())}")
+        raise source.error(
+            expected="shorter chains of joints", found=f"{len(joints)} joints, a depth of {max(depth.values())}"
+        )
     try:
         return Skeleton(joints, tuple(sites), name, up=up, unit=unit, couplings=tuple(couplings), info=info, **fields)
     except SkeletonError as problem:
