@@ -13,12 +13,12 @@ from posable.limb.ball_ik import INFEASIBLE, ball_rotation, fit_ball, put_vector
 from posable.limb.base import (
     LimbCore,
     common_lead,
+    in_rows_of,
     leading_axes,
     preferences,
     read_direction,
     read_numbers,
     run_batch,
-    vectors_in,
 )
 from posable.limb.circle import (
     AXES,
@@ -350,20 +350,11 @@ def aim_batch(limb, shape, roots, reference, points, axis, helds, bends, limited
 # --- Interface ---
 
 
-def aim(
-    limb: LimbCore,
-    point: Any,
-    axis: Any,
-    *,
-    bend: Any = None,
-    swivel: Any = None,
-    limits: bool = True,
-    base: Any = None,
-) -> LimbSolution:
+def aim_at(limb: LimbCore, point: Any, axis: Any, bend: Any, swivel: Any, limits: bool, base: Any) -> LimbSolution:
     """Aim an axis of the site at a point (see `Limb.aim`)."""
     given, direction = read_numbers(point, "point", (3,)), read_direction(axis, "axis")
     lead = common_lead({"point": given.shape[:-1], "base": leading_axes(base)})
-    points = vectors_in(lead, given)
+    points = in_rows_of(lead, given)
     poses, roots, helds = limb.base_rows(base, lead, limits)
     bends, swivels = preferences(bend, "bend", lead) * limb.chain.sign[3], preferences(swivel, "swivel", lead)
     low, high = limb.chain.box[3]

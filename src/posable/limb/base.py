@@ -101,7 +101,7 @@ def preferences(value: Any, what: str, lead: tuple[int, ...], tail: tuple[int, .
         return out.reshape(1, *tail)
     if not fits(shape, lead) or np.broadcast_shapes(shape, lead) != lead:
         raise GoalError(what, expected=f"one, or leading axes that fit the goals' {lead}", got=f"shape {out.shape}")
-    return np.ascontiguousarray(np.broadcast_to(out, (*lead, *tail)).reshape(math.prod(lead), *tail))
+    return in_rows_of(lead, out, len(tail))
 
 
 def fits(*shapes: tuple[int, ...]) -> bool:
@@ -125,9 +125,8 @@ def read_direction(value: Any, what: str) -> np.ndarray:
     """Return a unit vector (3,) from "x", "-y", ... or three numbers that are not all zero."""
     out = unit_axis(value)
     if not np.any(out):
-        raise GoalError(
-            what, expected="'x', 'y', 'z', '-x', ... or three finite numbers that are not all zero", got=repr(value)
-        )
+        wanted = "'x', 'y', 'z', '-x', ... or three finite numbers that are not all zero"
+        raise GoalError(what, expected=wanted, got=repr(value))
     return out
 
 
@@ -171,9 +170,10 @@ def run_batch(count: int, solve: Callable[..., None], *arguments: Any) -> tuple[
     return results
 
 
-def vectors_in(lead: tuple[int, ...], given: np.ndarray) -> np.ndarray:
-    """Return vectors (..., 3) broadcast to the leading axes of all goals, in rows (t, 3)."""
-    return np.ascontiguousarray(np.broadcast_to(given, (*lead, 3)).reshape(math.prod(lead), 3))
+def in_rows_of(lead: tuple[int, ...], given: np.ndarray, axes: int = 1) -> np.ndarray:
+    """Return values (..., k), or (...) with axes 0, broadcast to the leading axes of all goals, in rows (t, k)."""
+    tail = given.shape[given.ndim - axes :]
+    return np.ascontiguousarray(np.broadcast_to(given, (*lead, *tail)).reshape(math.prod(lead), *tail))
 
 
 def leading_axes(base: Any) -> tuple[int, ...]:
@@ -183,10 +183,7 @@ def leading_axes(base: Any) -> tuple[int, ...]:
 
 def broadcast_rows(rows: np.ndarray, around: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
     """Broadcast rows (t, k) from leading axes `around` to those of all goals; a single row stays single."""
-    if around in ((), lead):
-        return rows
-    out = np.broadcast_to(rows.reshape(*around, rows.shape[1]), (*lead, rows.shape[1]))
-    return np.ascontiguousarray(out.reshape(math.prod(lead), rows.shape[1]))
+    return rows if around in ((), lead) else in_rows_of(lead, rows.reshape(*around, rows.shape[1]))
 
 
 class LimbGoals(NamedTuple):
@@ -333,17 +330,9 @@ class LimbCore:
         full = common_lead({"target": lead, "base": around})
         poses, roots, helds = self.base_rows(base, full, limits)
         if full != lead:
-            targets = np.repeat(targets, math.prod(full), axis=0) if lead == () else broadcast_rows(targets, lead, full)
-        return LimbGoals(
-            task,
-            full,
-            targets,
-            poses,
-            roots,
-            helds,
-            preferences(swivel, "swivel", full),
-            preferences(elbow, "elbow", full, (3,)),
-        )
+            targets = in_rows_of(full, targets.reshape(*lead, 12))
+        wishes = preferences(swivel, "swivel", full), preferences(elbow, "elbow", full, (3,))
+        return LimbGoals(task, full, targets, poses, roots, helds, *wishes)
 
     def solve_batch(
         self, goals: LimbGoals, limits: bool, nearest: bool, *, chain: SrsChain | None = None

@@ -20,13 +20,13 @@ from posable.limb.base import (
     LimbCore,
     common_lead,
     distance_message,
+    in_rows_of,
     leading_axes,
     preferences,
     read_direction,
     read_directions,
     read_numbers,
     run_batch,
-    vectors_in,
 )
 from posable.limb.circle import (
     AXES,
@@ -428,17 +428,8 @@ ANYWHERE = np.full(3, np.nan)
 EXTREMES = ("highest", "lowest")
 
 
-def solve_partial(
-    limb: LimbCore,
-    position: Any,
-    axis: Any,
-    along: Any,
-    *,
-    swivel: Any = None,
-    spin: Any = None,
-    wrist: Any = None,
-    limits: bool = True,
-    base: Any = None,
+def place_with_axis(
+    limb: LimbCore, position: Any, axis: Any, along: Any, swivel: Any, spin: Any, wrist: Any, limits: bool, base: Any
 ) -> LimbSolution:
     """Bring the site to a position with one axis along a direction (see `Limb.solve_partial`)."""
     if spin is not None and wrist is not None:
@@ -475,7 +466,7 @@ def read_goals(position: Any, along: Any, base: Any) -> tuple[np.ndarray, np.nda
     """Return positions (t, 3), unit directions (t, 3) and the leading axes of all goals."""
     places, alongs = read_numbers(position, "position", (3,)), read_directions(along, "along")
     lead = common_lead({"position": places.shape[:-1], "along": alongs.shape[:-1], "base": leading_axes(base)})
-    return vectors_in(lead, places), vectors_in(lead, alongs), lead
+    return in_rows_of(lead, places), in_rows_of(lead, alongs), lead
 
 
 def _wanted(limb: LimbCore, wrist: Any, lead: tuple[int, ...]) -> tuple[int, np.ndarray]:
