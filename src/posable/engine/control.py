@@ -199,7 +199,17 @@ def carve(ints, floats):
     figure = Figure(a.body, f.rest, a.dof, f.sign, f.mass, f.solid, f.corner, f.ball, f.field, a.touch, a.pair)
     springs = Springs(a.kind, f.constants, f.targets, f.pull, f.home)
     return Packed(
-        f.errors, f.state, f.params, f.asked, a.goals, figure, Order(a.order, a.tree), Order(a.tree, a.tree), springs, levels, work
+        f.errors,
+        f.state,
+        f.params,
+        f.asked,
+        a.goals,
+        figure,
+        Order(a.order, a.tree),
+        Order(a.tree, a.tree),
+        springs,
+        levels,
+        work,
     )
 
 
