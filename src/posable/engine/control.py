@@ -198,9 +198,8 @@ def carve(ints, floats):
     work = floats[floats.shape[0] - ints[WORK] :]
     figure = Figure(a.body, f.rest, a.dof, f.sign, f.mass, f.solid, f.corner, f.ball, f.field, a.touch, a.pair)
     springs = Springs(a.kind, f.constants, f.targets, f.pull, f.home)
-    return Packed(
-        f.errors, f.state, f.params, f.asked, a.goals, figure, Order(a.order, a.tree), Order(a.tree, a.tree), springs, levels, work
-    )
+    order, tree = Order(a.order, a.tree), Order(a.tree, a.tree)
+    return Packed(f.errors, f.state, f.params, f.asked, a.goals, figure, order, tree, springs, levels, work)
 
 
 views = as_python(carve)
