@@ -345,6 +345,25 @@ def test_a_written_robot_is_the_same_robot(tmp_path, figure):
     assert len(again.couplings) == len(skeleton.couplings)
 
 
+def test_a_capsule_is_written_as_urdf_1_0_has_it(tmp_path):
+    """As a cylinder with balls at its ends: ROS and Pinocchio before 2026 leave out or refuse <capsule>."""
+    solid = capsule("two", (0, 0.1, 0), (1, 1, 1), 0.2, name="arm")
+    figure = ps.Skeleton([ps.Joint("one", ps.Fixed()), ps.Joint("two", ps.Revolute("z"), "one")],
+                         shapes=[sphere("two", 0.1), solid, sphere("two", 0.2, (0, 0.1, 0))])  # fmt: skip
+    save(tmp_path / "b.urdf", figure)
+    text = (tmp_path / "b.urdf").read_text()
+    assert "<capsule" not in text
+    assert text.count("<cylinder") == 1
+    assert text.count("<sphere") == 4
+    again = load(tmp_path / "b.urdf").skeleton.shapes
+    assert [shape.kind for shape in again] == ["sphere", "capsule", "sphere"]
+    np.testing.assert_allclose(np.sort(again[1].points, axis=0), np.sort(solid.points, axis=0), atol=1e-12)
+    assert (again[1].radius, again[1].name) == (pytest.approx(0.2), "arm")
+    apart = text.replace('<sphere radius="0.2"', '<sphere radius="0.3"', 1)  # a knob on a rod stays one
+    kinds = [shape.kind for shape in load(apart, format="urdf").skeleton.shapes]
+    assert kinds == ["sphere", "cylinder", "sphere", "sphere", "sphere"]
+
+
 def test_planar_joints_move_in_their_plane(urdf):
     skeleton = load(urdf(ROBOT)).skeleton
     pose = skeleton.pose({"plane": (0.3, 0.4, 0.0)})
