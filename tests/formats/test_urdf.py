@@ -209,6 +209,45 @@ def test_states_of_an_srdf_join_groups_and_move_mimic_joints():
     np.testing.assert_allclose(semantics(fixed).skeleton.named_poses["h"], [0.2, 0, 0])
 
 
+ROOT = """<group_state name="stand" group="x"><joint name="{name}" value="1 2 3 0 0 0.6 0.8"/>
+  <joint name="turn" value="0.5"/></group_state>"""
+
+
+@pytest.mark.parametrize("name", ["root_joint", "to_world"])
+def test_states_of_an_srdf_place_a_free_root(name):
+    virtual = '<virtual_joint name="to_world" type="floating" parent_frame="w" child_link="base"/>'
+    srdf = f'<robot name="toy">{virtual}{ROOT.format(name=name)}</robot>'
+    fixed = load(GRIPPER, format="urdf", srdf=srdf)
+    assert "the SRDF's state 'stand' also places the root; floating=True uses that" in fixed.notes
+    np.testing.assert_allclose(fixed.skeleton.named_poses["stand"], [0.5, 0, 0])
+    free = load(GRIPPER, format="urdf", srdf=srdf, floating=True)
+    assert not any("floating" in note for note in free.notes)
+    place = forward(free.skeleton, free.skeleton.named_poses["stand"]).matrix("base")
+    np.testing.assert_allclose(place[:3, 3], [1, 2, 3])
+    np.testing.assert_allclose(place[:3, :3], Rotation.from_quat([0, 0, 0.6, 0.8]).as_matrix(), atol=1e-15)
+
+
+def test_states_of_an_srdf_place_a_floating_joint_of_the_urdf():
+    text = GRIPPER.replace('<link name="base"/>', '<link name="world"/><link name="base"/><joint name="free"'
+                           ' type="floating"><parent link="world"/><child link="base"/></joint>')  # fmt: skip
+    for name in ("free", "root_joint"):
+        srdf = f'<robot name="toy">{ROOT.format(name=name)}</robot>'
+        skeleton = load(text, format="urdf", srdf=srdf).skeleton
+        place = forward(skeleton, skeleton.named_poses["stand"]).matrix("base")
+        np.testing.assert_allclose(place[:3, 3], [1, 2, 3])
+        np.testing.assert_allclose(place[:3, :3], Rotation.from_quat([0, 0, 0.6, 0.8]).as_matrix(), atol=1e-15)
+
+
+def test_a_planar_root_and_a_wrong_one():
+    state = '<group_state name="h" group="x"><joint name="root_joint" value="{}"/></group_state>'
+    srdf = f'<robot name="toy">{state.format("1 2 0.5")}</robot>'
+    free = load(GRIPPER, format="urdf", srdf=srdf, floating=True).skeleton
+    np.testing.assert_allclose(free.named_poses["h"][:6], [1, 2, 0, 0, 0, 0.5])
+    for wrong in ("1 2", "0 0 0 0 0 0 0"):
+        with pytest.raises(FormatError, match="expected x y z and a quaternion"):
+            semantics(state.format(wrong))
+
+
 def test_default_collisions_of_an_srdf_are_disabled_and_enabled():
     skeleton = semantics("""<disable_default_collisions link="f"/><enable_collisions link1="f" link2="g"/>
         <disable_collisions link1="a" link2="f"/>""").skeleton
@@ -304,6 +343,25 @@ def test_a_written_robot_is_the_same_robot(tmp_path, figure):
     assert again.total_mass == pytest.approx(skeleton.total_mass)
     assert len(again.shapes) == len(skeleton.shapes)
     assert len(again.couplings) == len(skeleton.couplings)
+
+
+def test_a_capsule_is_written_as_urdf_1_0_has_it(tmp_path):
+    """As a cylinder with balls at its ends: ROS and Pinocchio before 2026 leave out or refuse <capsule>."""
+    solid = capsule("two", (0, 0.1, 0), (1, 1, 1), 0.2, name="arm")
+    figure = ps.Skeleton([ps.Joint("one", ps.Fixed()), ps.Joint("two", ps.Revolute("z"), "one")],
+                         shapes=[sphere("two", 0.1), solid, sphere("two", 0.2, (0, 0.1, 0))])  # fmt: skip
+    save(tmp_path / "b.urdf", figure)
+    text = (tmp_path / "b.urdf").read_text()
+    assert "<capsule" not in text
+    assert text.count("<cylinder") == 1
+    assert text.count("<sphere") == 4
+    again = load(tmp_path / "b.urdf").skeleton.shapes
+    assert [shape.kind for shape in again] == ["sphere", "capsule", "sphere"]
+    np.testing.assert_allclose(np.sort(again[1].points, axis=0), np.sort(solid.points, axis=0), atol=1e-12)
+    assert (again[1].radius, again[1].name) == (pytest.approx(0.2), "arm")
+    apart = text.replace('<sphere radius="0.2"', '<sphere radius="0.3"', 1)  # a knob on a rod stays one
+    kinds = [shape.kind for shape in load(apart, format="urdf").skeleton.shapes]
+    assert kinds == ["sphere", "cylinder", "sphere", "sphere", "sphere"]
 
 
 def test_planar_joints_move_in_their_plane(urdf):

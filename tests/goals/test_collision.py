@@ -45,6 +45,31 @@ def test_a_leader_may_follow_another_leader():
     np.testing.assert_allclose(poses, [[0.2, 0.4, -0.3], [-0.3, -0.6, 0.7]])
 
 
+def fingers(gap, reach):
+    """Two fingers side by side on slides, `gap` [m] apart at rest."""
+    joints, solids = [ps.Joint("palm", ps.Fixed())], []
+    for k, side in enumerate((-1.0, 1.0)):
+        spread = ps.Joint(f"spread{k}", ps.Prismatic("x"), "palm", offset=(side * (0.01 + 0.5 * gap), 0, 0),
+                          limits=(-0.02, 0.02))  # fmt: skip
+        joints += [spread, ps.Joint(f"tip{k}", ps.Revolute("x"), f"spread{k}", limits=(-1.5, 1.5))]
+        solids.append(shapes.capsule(f"tip{k}", (0, 0, 0), (0, 0, reach), 0.01))
+    sites = [ps.Site(f"end{k}", f"tip{k}", (0, 0, reach)) for k in range(2)]
+    return ps.Skeleton(joints, sites, shapes=solids)
+
+
+@pytest.mark.parametrize("gap", [2.5e-4, 6e-4])
+def test_fingers_reach_places_less_than_a_millimetre_apart(gap):
+    """Hands are built with gaps of half a millimetre: clearance must not cost the tolerance of the other goals."""
+    figure = fingers(gap, 0.03)
+    pose = figure.pose({"tip0": 0.4, "tip1": 0.4})
+    ends = [ps.goals.Position(f"end{k}", ps.forward(figure, pose).position(f"end{k}")) for k in range(2)]
+    apart = figure.pose({"spread0": -0.01, "spread1": 0.01, "tip0": -0.5, "tip1": 1.0})
+    result = ps.solve(figure, [*ends, ps.goals.NoCollision(tolerance=0.0)], start=apart)
+    assert result.ok, result
+    rest = ps.solve(figure, [*ends, ps.goals.NoCollision(), ps.goals.Posture(weight=1e-9)], start=apart)  # converged
+    assert rest.ok, rest
+
+
 def test_a_coiled_arm_keeps_off_itself_and_off_obstacles():
     figure = arm()
     box = ps.goals.Box((0.3, 0.25, 0.0), (0.1, 0.1, 0.4))

@@ -20,6 +20,7 @@ from posable.formats.base import FORMATS, Format, Options, as_scene
 from posable.formats.conventions import UNITS, scene_with_up
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source, open_source
+from posable.model.joint_values import from_qpos
 from posable.model.joints import Fixed, Free
 from posable.model.skeleton import WORLD, Skeleton
 
@@ -148,7 +149,12 @@ def with_floating_root(scene: Scene, source: Source) -> Scene:
         raise source.error("floating=True", expected="one fixed joint at the root", found=repr(root.name))
     joints = [replace(j, motion=Free("rotvec"), limits=None, rest=0.0) if j is root else j for j in skeleton.joints]
     poses = {name: np.concatenate([np.zeros(6), pose]) for name, pose in skeleton.named_poses.items()}
-    return scene.replace(skeleton=skeleton.replace(joints=joints, named_poses=poses))
+    free = next(joint for joint in joints if joint.name == root.name)
+    for name, place in skeleton.info.get("root_states", {}).items():  # of an SRDF
+        poses[name][:6] = from_qpos([free], [slice(0, 6)], np.zeros(6), place)
+    info = {key: value for key, value in skeleton.info.items() if key != "root_states"}
+    notes = tuple(note for note in scene.notes if "floating=True" not in note)  # it was asked for
+    return scene.replace(skeleton=skeleton.replace(joints=joints, named_poses=poses, info=info), notes=notes)
 
 
 def read(source: Source, chosen: Format, options: Options) -> Scene:

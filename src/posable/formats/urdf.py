@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from posable.formats.source import Source
 
 
+SAME = 1e-6  # relative difference of lengths that count as equal
 _TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar", "spherical")
 _MOVING = ("revolute", "continuous", "prismatic")  # joints of one degree of freedom
 
@@ -354,7 +355,32 @@ def _geometry(
     drawn = [(mesh.joint, mesh.name, mesh.vertices) for mesh in meshes if mesh.joint is not None]
     count = f"{len(set(without))} of {len(links)} links"
     lost = f"collision meshes of {count} were not opened, the first one: {missing[0]}" if without else ""
+    shapes = _with_capsules(shapes)
     return shapes + solids.protruding(shapes, drawn), meshes, lost
+
+
+def _with_capsules(shapes: list[Shape]) -> list[Shape]:
+    """Return the shapes with a capsule for each cylinder that two balls of its radius, at its ends, come after.
+
+    URDF has had capsules only since 1.1.
+    """
+    out: list[Shape] = []
+    at = 0
+    while at < len(shapes):
+        rod, balls = shapes[at], shapes[at + 1 : at + 3]
+        at += 1
+        if rod.kind == "cylinder" and [(ball.joint, ball.kind) for ball in balls] == 2 * [(rod.joint, "sphere")]:
+            ends = rod.points.reshape(2, -1, 3).mean(axis=1)
+            radius = float(np.linalg.norm(rod.points[0] - ends[0])) - rod.overshoot
+            centers = np.array([ball.points[0] for ball in balls])
+            same = abs(np.array([ball.radius for ball in balls]) - radius).max() < SAME * radius
+            if same and min(abs(centers - ends).max(), abs(centers[::-1] - ends).max()) < SAME * radius:
+                rod = replace(
+                    solids.capsule(rod.joint, ends[0], ends[1], balls[0].radius, name=rod.name), color=rod.color
+                )
+                at += 2
+        out.append(rod)
+    return out
 
 
 def _palette(robot: Element, links: dict[str, Element]) -> dict[str, tuple[float, float, float]]:

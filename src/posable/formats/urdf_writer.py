@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 import warnings
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -175,17 +176,13 @@ class _Writer:
 
     def _shape(self, shape: Shape, number: int) -> None:
         """Add a shape to its link: `collision`, or `visual` if nothing collides with it."""
-        tag = "collision" if shape.collides else "visual"
-        element = ElementTree.SubElement(self.links[self.body[shape.joint]], tag)
-        if shape.name:
-            element.set("name", shape.name)
         points, center = shape.points, shape.points.mean(axis=0)
         rotation = None
         if len(points) == 1:
             kind, fields = "sphere", {"radius": repr(shape.radius)}
         elif len(points) == 2:
             axis = points[1] - points[0]
-            kind, fields = "capsule", {"radius": repr(shape.radius), "length": repr(float(np.linalg.norm(axis)))}
+            kind, fields = "cylinder", {"radius": repr(shape.radius), "length": repr(float(np.linalg.norm(axis)))}
             rotation = _z_to(axis)
         elif shape.kind == "box" and (size := np.linalg.norm(points[[4, 2, 1]] - points[0], axis=1)).all():
             sides = (points[[4, 2, 1]] - points[0]).T  # as shapes.box orders the corners
@@ -194,9 +191,20 @@ class _Writer:
             ending = f".{number}.stl"
             self.files[ending] = _stl(corners_around(shape) - center)
             kind, fields = "mesh", {"filename": f"{self.stem}{ending}"}
+        self._part(shape, shape.name, center, rotation, kind, fields)
+        if kind == "cylinder":  # a capsule, which only URDF 1.1 knows: what reads 1.0 leaves it out, or the whole file
+            for end, place in zip(("start", "end"), points, strict=True):
+                name = f"{shape.name}_{end}" if shape.name else ""
+                self._part(shape, name, place, None, "sphere", {"radius": fields["radius"]})
+
+    def _part(self, shape: Shape, name: str, center: np.ndarray, rotation: Any, kind: str, fields: dict) -> None:
+        """Add a geometry of a shape to its link."""
+        tag = "collision" if shape.collides else "visual"
+        element = ElementTree.SubElement(self.links[self.body[shape.joint]], tag)
+        if name:
+            element.set("name", name)
         _origin(element, center, rotation)
-        geometry = ElementTree.SubElement(element, "geometry")
-        ElementTree.SubElement(geometry, kind, fields)
+        ElementTree.SubElement(ElementTree.SubElement(element, "geometry"), kind, fields)
 
 
 def _elements(joint: Joint) -> list[tuple[np.ndarray, str]]:

@@ -371,7 +371,7 @@ class Avoid(Goal):
 
 # --- Collisions of a whole figure ---
 
-BUFFER = 0.001  # [m] beyond the margin, where two shapes begin to repel each other
+BUFFER = 2e-4  # [m] beyond the margin, where shapes begin to repel each other; closer places are not reached exactly
 
 
 def obstacle_shape(obstacle: Any) -> Shape | Mesh | PointCloud:

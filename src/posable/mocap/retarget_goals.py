@@ -49,6 +49,7 @@ ALIKE, UNLIKE = 0.13, 0.06  # leg lengths by which shoulders and arms may differ
 WRIST_WEIGHT = 0.02  # of a wrist at rest, in leg lengths squared
 STAND_WEIGHT = 8000.0  # of a point of a sole that stands
 LIE_WEIGHT = 500.0  # of an ankle or a toe that lies on the ground, along the ground
+APART = 8e-4  # [m] by which they are kept apart
 APART_WEIGHT = 500.0  # of shapes that come too close to each other
 CLEAR_FEET, SAME_LEVEL, SWEEPS = 0.015, 0.05, 3  # [m] between standing feet; [m]; times they are moved apart
 JUMP = 0.45  # [rad] of a joint from one frame to the next
@@ -421,7 +422,7 @@ class RetargetGoals:
             )
         if not near and not self.obstacles:
             return []
-        return [NoCollision(near, self.obstacles, weight=APART_WEIGHT, tolerance=np.inf)]
+        return [NoCollision(near, self.obstacles, margin=APART, weight=APART_WEIGHT, tolerance=np.inf)]
 
     def clearances(self, poses: np.ndarray) -> Held:
         """Return goals that keep the body above the ground and out of objects, in frames where it comes near them."""
