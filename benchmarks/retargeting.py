@@ -225,10 +225,10 @@ def _further(page: Page) -> None:
         "recording is left out. The last two columns are lower bounds for any method: each frame is solved on its own "
         "for the directions of arm and leg bones alone, within the joint limits, from several starts; there are no "
         "contacts, collisions, velocities, positions or smoothness. The two before them are those of a second call in "
-        "which the figure's joints have no velocity limits, where its file has any: Romeo's are 2 to 6 rad/s, less than "
-        "these motions need. Tracking is measured after one scale for the whole body: where trunk and legs are in other "
-        "proportions than the source's, part of it remains in any posture with the same bone directions (the hips of the "
-        "G1 are 7 to 8 cm low in the hop, walk 16 and the jumping jacks, since its trunk is long for its legs). "
+        "which the joints have no velocity limits, where the file has any: most of Romeo's are 2 to 6 rad/s, less than "
+        "these motions need. Tracking is measured after one scale for the whole body: where trunk and legs are in "
+        "other proportions than the source's, part of it remains in any posture with the same bone directions (the "
+        "hips of the G1 are 7 to 8 cm low in the hop, walk 16 and the jumping jacks: its trunk is long for its legs). "
         "Frames a second: processor time on one core, the better of two runs, after a first one that loads the code."
     )
     table = []
