@@ -73,9 +73,18 @@ def figure_of(name: str) -> ps.Skeleton:
     Raises:
         PosableError: The name is neither a figure nor a file with a skeleton.
     """
+    return character_of(name).skeleton
+
+
+def character_of(name: str) -> ps.Scene:
+    """Return the scene of a file with a skeleton, or of a built-in figure by name.
+
+    Raises:
+        PosableError: The name is neither a figure nor a file with a skeleton.
+    """
     if not Path(name).is_file():
         if name in ps.figures.names():
-            return ps.figures.get(name)
+            return ps.Scene(ps.figures.get(name))
         if not Path(name).exists() and not Path(name).suffix:
             raise ps.errors.unknown("figure", name, ps.figures.names())
     scene = ps.load(name)
@@ -83,7 +92,7 @@ def figure_of(name: str) -> ps.Skeleton:
         raise ps.errors.FormatError(
             path=name, expected="a file with a skeleton", found=scene.summary() or "an empty one"
         )
-    return scene.skeleton
+    return scene
 
 
 def slides_of(joint: ps.Joint) -> list[bool]:

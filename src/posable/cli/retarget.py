@@ -8,7 +8,7 @@ from typing import Any
 
 import posable as ps
 from posable.cli import batch
-from posable.cli.arguments import add_files, figure_of, read, read_quietly, show
+from posable.cli.arguments import add_files, character_of, figure_of, read, read_quietly, show
 
 EXAMPLE = "posable retarget take.bvh --to robot.urdf -o out.csv"
 WORST_SLIP = 0.005  # [m] of a planted foot
@@ -64,17 +64,20 @@ def retargeted(args: argparse.Namespace, scene: ps.Scene) -> tuple[Any, list[flo
     """Retarget and save; return the result, the slips of planted feet [m], and whether it is complete."""
     if scene.motion is None:
         raise ps.PosableError(f"{args.file}: expected a file with motion, found none")
+    target = character_of(args.to)
     result = ps.retarget(
-        scene.motion, figure_of(args.to), counterparts(args.map), contacts=not args.no_contacts,
+        scene.motion, target.skeleton, counterparts(args.map), contacts=not args.no_contacts,
         touches=not args.no_touches, objects=args.objects, smooth=args.smooth, threads=args.threads,
         progress=not args.json,
     )  # fmt: skip
+    complete = len(result) == len(scene.motion)
     if args.out:
-        ps.save(args.out, result, layout=args.layout)
+        scene = ps.Scene(result.skeleton, result, meshes=target.meshes, name=result.name)
+        ps.save(args.out, scene, layout=args.layout)
     if args.report:
         result.save_report(args.report)
     slips = [] if result.contacts is None else [float(slip) for slip in result.contacts.slips(result)]
-    return result, slips, len(result) == len(scene.motion)
+    return result, slips, complete
 
 
 def work(args: argparse.Namespace) -> batch.FileResult:

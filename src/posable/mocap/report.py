@@ -15,6 +15,7 @@ from posable.engine.joints import SLIDE
 from posable.errors import PosableError
 from posable.mocap.foot_contacts import find_contacts
 from posable.mocap.gaps import frame_errors
+from posable.mocap.marker_sets import listed
 from posable.mocap.unwrap import continuous
 from posable.model.joint_values import joint_transform
 from posable.model.kinematics import forward
@@ -390,7 +391,7 @@ def take_page(
         ("tracked", f"in {report.seconds:.2f} s, {report.frames / max(report.seconds, 1e-9):.0f} frames/s"),
         ("marker error", millimetres(take.errors)),
         ("status of frames", ", ".join(f"{name}: {count}" for name, count in statuses)),
-        ("markers without a site", report.without_site or "none"),
+        ("markers without a site", listed(report.unmatched) or "none"),
     ]
     calibration = motion.skeleton.info.get("calibration")
     if calibration is not None:

@@ -32,7 +32,7 @@ from posable.mocap.gaps import (
     short_gap,
     stretches,
 )
-from posable.mocap.marker_sets import base_name, is_virtual, place_name
+from posable.mocap.marker_sets import base_name, is_virtual, listed, place_name
 from posable.mocap.recognise import Displaced, mislabelled, mislabelled_note
 from posable.mocap.screen import FEW_SAMPLES, screen
 from posable.mocap.verdict import (
@@ -297,23 +297,10 @@ class Report:
         return not self.findings and not self.stopped
 
     @property
-    def _labelled(self) -> list[str]:
-        """The markers without a site that have a label."""
-        return [name for name in self.unmatched if not name.startswith("*") and not is_virtual(name)]
-
-    @property
-    def without_site(self) -> str:
-        """The markers without a site by name, and how many have no label or are results of a model."""
-        stars = sum(name.startswith("*") for name in self.unmatched)
-        computed = len(self.unmatched) - stars - len(self._labelled)
-        counts = ((stars, "without a label"), (computed, "computed by a model"))
-        return ", ".join([*self._labelled, *(f"{count} {what}" for count, what in counts if count)])
-
-    @property
     def verdict(self) -> str:
         """The outcome in one line."""
         missing = f"no markers on {', '.join(self.unmarked)}: not tracked" if self.unmarked else ""
-        unread = self._labelled
+        unread = [name for name in self.unmatched if not name.startswith("*") and not is_virtual(name)]
         if missing and unread:
             missing += f" (no bone found for {_some(unread)}: attachments=, --attach MARKER=JOINT)"
         if not self.findings:
@@ -382,7 +369,7 @@ class Report:
                 f"  gaps: {len(self.gaps)}, the longest {max(end - start for _, start, end in self.gaps)} frames"
             )
         if self.unmatched:
-            lines.append(f"  no site for: {self.without_site}")
+            lines.append(f"  no site for: {listed(self.unmatched)}")
         touched = sorted(((share, name) for name, share in self.limits.items() if share > 0.05), reverse=True)[:5]
         if touched:
             lines.append(
