@@ -73,7 +73,7 @@ def solid_distance(figure, ws, a, b, size, deep, m):
         return (d, 1) if d < size else (FAR, 0)
     if s[b, SOLID_KIND] == GRID:
         return grid_distance(figure, ws, a, b, size, m)
-    bound, lx, ly, lz = capsule_distance(figure, ws, a, b)
+    bound, lx, ly, lz = capsule_distance(figure, ws, a, b, size)
     if bound >= size:
         return FAR, 0
     radii = s[a, RADIUS] + s[b, RADIUS]
@@ -176,11 +176,25 @@ def collision_energy(figure, row, ws, index):
 @kernel
 def placement_checksum(ws):
     """Return a number that distinguishes placements of the bodies."""
-    total = 0.0
+    x, y, z, u, v, w = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0  # sums that do not wait for each other
     for b in range(ws.ball.shape[0]):
-        total += (b + 1.0) * (ws.position[b, 0] + 1.3 * ws.position[b, 1] + 1.7 * ws.position[b, 2])
-        total += (b + 1.0) * (ws.rotation[b, 1] + 1.9 * ws.rotation[b, 2] + 2.3 * ws.rotation[b, 5])
-    return total
+        p, r, share = ws.position[b], ws.rotation[b], b + 1.0
+        x, y, z = x + share * p[0], y + share * p[1], z + share * p[2]
+        u, v, w = u + share * r[1], v + share * r[2], w + share * r[5]
+    return x + 1.3 * y + 1.7 * z + u + 1.9 * v + 2.3 * w
+
+
+@kernel
+def contacts_known(row, ws):
+    """Return whether the energy of a COLLISION spring was the last one evaluated, at this placement of the bodies."""
+    m = ws.memory
+    return m[PLACEMENT_STAMP] == placement_checksum(ws) and m[PLACEMENT_STAMP + 1] == row[POINT]
+
+
+@kernel
+def all_apart(row, ws):
+    """Return whether the energy of a COLLISION spring, evaluated at this placement of the bodies, found no contact."""
+    return ws.memory[CONTACTS_FOUND] == 0.0 and contacts_known(row, ws)
 
 
 @kernel
@@ -279,8 +293,7 @@ def add_collision(figure, row, ws, exact):
     if row[ROBUST] < 0.0:
         return
     sticky = ws.local[STICKY] != 0.0
-    known = m[PLACEMENT_STAMP] == placement_checksum(ws) and m[PLACEMENT_STAMP + 1] == row[POINT]
-    if not sticky and known and m[CONTACTS_FOUND] <= float(MAX_CONTACTS):
+    if not sticky and m[CONTACTS_FOUND] <= float(MAX_CONTACTS) and contacts_known(row, ws):
         for number in range(int(m[CONTACTS_FOUND])):  # found with the energy at the same pose
             at = CONTACT_CACHE + CACHED_CONTACT_WIDTH * number
             for k in range(CACHED_CONTACT_WIDTH - 4):
@@ -319,7 +332,7 @@ def add_contact(figure, row, ws, q, p, d, count, exact):
 @entry
 def measure_pairs(figure, poses, work, first, last, size, distances):
     """Write the distances (t, p) [m] of the pairs first..last at poses (t, n); FAR where they exceed size."""
-    ws = workspace(work, figure.dof.shape[0], figure.body.shape[0], 0, 1)
+    ws, _ = workspace(figure, 0, work, 1)
     for t in range(poses.shape[0]):
         forward(figure, poses[t], ws)
         for p in range(first, last):

@@ -73,6 +73,11 @@ def collision_energy(figure, row, ws, index):
     """Return the energy of a COLLISION spring, and write the largest violation of its margin [m]."""
 
 
+@optional(SOLIDS, False, home=_collision)
+def all_apart(row, ws):
+    """Return whether the energy of a COLLISION spring, evaluated at this placement of the bodies, found no contact."""
+
+
 @optional(SOLIDS, home=_collision)
 def add_collision(figure, row, ws, exact):
     """Apply the forces of a COLLISION spring, and keep those between two bodies for `add_contacts`."""
@@ -94,11 +99,14 @@ def has_center(springs):
 def is_tree(figure, springs, ws):
     """Return whether no spring couples dofs of different branches at a pose whose bodies are placed.
 
-    A spring on the center of mass that only pushes couples nothing while it is on its free side.
+    The energy there must be known. A spring on the center of mass that only pushes couples nothing while it is on its
+    free side, nor do solids that are apart.
     """
     placed = False
     for k in range(springs.kind.shape[0]):
         kind = springs.kind[k, SPRING_KIND]
+        if kind == COLLISION_SPRING and all_apart(springs.constants[k], ws):
+            continue
         if kind < 0 or springs.kind[k, BODY_B] >= 0:
             return False
         if springs.kind[k, BODY_A] == CENTER:
@@ -457,8 +465,8 @@ def add_couplings(figure, order, springs, theta, ws, exact):
 @entry
 def hold_springs(figure, kind, constants, targets, poses, work, d, chosen):
     """Move the targets of the springs marked in chosen (t, g) to where they are met at poses (t, n), in place."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
+    g = kind.shape[0]
+    ws, _ = workspace(figure, g, work, d)
     for t in range(poses.shape[0]):
         springs = Springs(kind, constants[t], targets[t], poses[t], poses[t])
         forward(figure, poses[t], ws)

@@ -364,9 +364,12 @@ def call_directly(loop: Any, arguments: tuple[Any, ...], known: dict[Any, Any], 
 
 
 def forbid_compiling(forbidden: bool = True) -> None:
-    """Forbid (or allow again) compiling in this process: kernels missing from the cache raise CompilingForbidden.
+    """Forbid compiling in this process: kernels missing from the cache raise CompilingForbidden.
 
     A control loop calls this after warming up, so that it never waits for the compiler.
+
+    Args:
+        forbidden: False allows compiling again.
     """
     global _forbidden  # noqa: PLW0603 - one switch for the process
     _forbidden = bool(forbidden)

@@ -24,6 +24,7 @@ from posable.engine.layout import (
     NORMAL,
     ON_BODY,
     RADIUS,
+    REACH,
 )
 
 HULL, HALF_SPACE, GRID = 0.0, 1.0, 2.0  # kinds of solids
@@ -406,17 +407,21 @@ def epa(figure, ws, a, b, deep, m):
 
 
 @kernel
-def capsule_distance(figure, ws, a, b):
+def capsule_distance(figure, ws, a, b, size):
     """Return the distance of the bounding capsules of two solids [m], a lower bound, and the line x, y, z from b to a.
 
-    The line is that between the nearest points of their axes or, where these meet, between their middles.
+    The line is that between the nearest points of their axes or, where these meet, between their middles. FAR, without
+    a line, if balls around the solids are further apart than size [m].
     """
     s = figure.solid
     ax, ay, az = point_to_world(figure, ws, a, s[a, CAPSULE], s[a, CAPSULE + 1], s[a, CAPSULE + 2])
     bx, by, bz = point_to_world(figure, ws, b, s[b, CAPSULE], s[b, CAPSULE + 1], s[b, CAPSULE + 2])
+    px, py, pz = ax - bx, ay - by, az - bz
+    reach = s[a, REACH] + s[b, REACH] + size
+    if px * px + py * py + pz * pz > reach * reach:
+        return FAR, 0.0, 0.0, 0.0
     ux, uy, uz = direction_to_world(figure, ws, a, s[a, CAPSULE_AXIS], s[a, CAPSULE_AXIS + 1], s[a, CAPSULE_AXIS + 2])
     vx, vy, vz = direction_to_world(figure, ws, b, s[b, CAPSULE_AXIS], s[b, CAPSULE_AXIS + 1], s[b, CAPSULE_AXIS + 2])
-    px, py, pz = ax - bx, ay - by, az - bz
     # nearest points of two segments that are given by their middles: parameters in [-1, 1]
     uu, vv, uv = ux * ux + uy * uy + uz * uz, vx * vx + vy * vy + vz * vz, ux * vx + uy * vy + uz * vz
     up, vp = ux * px + uy * py + uz * pz, vx * px + vy * py + vz * pz

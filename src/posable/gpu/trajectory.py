@@ -75,7 +75,8 @@ def source() -> str:
     to = Translator("Clip")
     every: Any = {name: to.member(name, KINDS[name], *shape) for name, shape in SHAPES.items()}
     arrays: Any = (to.member(f"w_{name}", "f", *shape) for name, shape in WORKSPACE_SHAPES.items())
-    one, order = Figure(*(every[f"figure_{name}"] for name in FIGURE_SHAPES)), Order(every["order_rows"])
+    one = Figure(*(every[f"figure_{name}"] for name in FIGURE_SHAPES))
+    order = Order(every["order_rows"], every["order_rows"])
     goals, ws = Springs(*(every[name] for name in SPRING_SHAPES)), Workspace(*arrays)
     theta = to.member("theta", "f", "n")
     energy = to.call(energy_at, one, goals, theta, ws)

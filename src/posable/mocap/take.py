@@ -297,10 +297,23 @@ class Report:
         return not self.findings and not self.stopped
 
     @property
+    def _labelled(self) -> list[str]:
+        """The markers without a site that have a label."""
+        return [name for name in self.unmatched if not name.startswith("*") and not is_virtual(name)]
+
+    @property
+    def without_site(self) -> str:
+        """The markers without a site by name, and how many have no label or are results of a model."""
+        stars = sum(name.startswith("*") for name in self.unmatched)
+        computed = len(self.unmatched) - stars - len(self._labelled)
+        counts = ((stars, "without a label"), (computed, "computed by a model"))
+        return ", ".join([*self._labelled, *(f"{count} {what}" for count, what in counts if count)])
+
+    @property
     def verdict(self) -> str:
         """The outcome in one line."""
         missing = f"no markers on {', '.join(self.unmarked)}: not tracked" if self.unmarked else ""
-        unread = [name for name in self.unmatched if not name.startswith("*") and not is_virtual(name)]
+        unread = self._labelled
         if missing and unread:
             missing += f" (no bone found for {_some(unread)}: attachments=, --attach MARKER=JOINT)"
         if not self.findings:
@@ -369,7 +382,7 @@ class Report:
                 f"  gaps: {len(self.gaps)}, the longest {max(end - start for _, start, end in self.gaps)} frames"
             )
         if self.unmatched:
-            lines.append(f"  no site for: {', '.join(self.unmatched)}")
+            lines.append(f"  no site for: {self.without_site}")
         touched = sorted(((share, name) for name, share in self.limits.items() if share > 0.05), reverse=True)[:5]
         if touched:
             lines.append(

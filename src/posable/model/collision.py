@@ -24,6 +24,7 @@ from posable.engine.layout import (
     ON_BODY,
     PARENT,
     RADIUS,
+    REACH,
     SEEDS,
     SOLID_KIND,
     SOLID_WIDTH,
@@ -108,6 +109,7 @@ def hull_distances(corners: np.ndarray, points: np.ndarray) -> np.ndarray:
     count = len(points)
     solid = np.zeros((count + 1, SOLID_WIDTH))
     solid[:, ON_BODY], solid[:, CORNERS], solid[:, CAPSULE_RADIUS], solid[:, FIELD] = -1.0, 1.0, FAR, -1.0
+    solid[:, REACH] = FAR
     solid[:, FIRST_CORNER] = len(corners) + np.arange(count + 1)
     solid[:count, CAPSULE : CAPSULE + 3] = points
     solid[count, FIRST_CORNER], solid[count, CORNERS] = 0.0, len(corners)
@@ -226,6 +228,7 @@ class SolidTables:
             half,
             bound + radius,
         )
+        row[REACH] = (np.linalg.norm(points - middle, axis=1).max() + radius) * (1.0 + 1e-12)
         row[SOLID_KIND] = GRID if shape.grid is not None else HULL if normal is None else HALF_SPACE
         row[FIELD] = -1.0
         if normal is not None:

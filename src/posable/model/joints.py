@@ -633,6 +633,13 @@ def elimination_order(dof: np.ndarray, groups: Iterable[Iterable[int]]) -> Order
         dof: (n, 5) Figure.dof.
         groups: Degrees of freedom that some goal couples with one another, including all above them.
     """
+    groups = tuple(groups)
+    tree = elimination_rows(dof, ())
+    return Order(elimination_rows(dof, groups) if groups else tree, tree)
+
+
+def elimination_rows(dof: np.ndarray, groups: tuple[Iterable[int], ...]) -> np.ndarray:
+    """Return one table (n, 3) of `elimination_order`."""
     n = dof.shape[0]
     patterns = [set() for _ in range(n)]  # columns below i with an entry in row i
     for i in range(n):
@@ -661,4 +668,4 @@ def elimination_order(dof: np.ndarray, groups: Iterable[Iterable[int]]) -> Order
         rows[visit, VISIT] = i
         visit += 1
         stack.extend(below[i])
-    return Order(frozen_array(rows))
+    return frozen_array(rows)
