@@ -328,6 +328,10 @@ class Problem:
             out[:, k] = row if row.ndim == 1 else np.broadcast_to(row, (*self.batch_shape, width)).reshape(size, width)
         return out
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: not the compiled code, which the other process loads or compiles itself."""
+        return self.__dict__ | {"_kept": {}}
+
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return the cached result of `make`, shared by problems that differ only in their targets."""
         found = self._kept.get(key)
