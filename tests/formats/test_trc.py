@@ -44,6 +44,14 @@ def test_units(trc):
         load(trc(TRC.replace("\tmm\t", "\tparsec\t")))
 
 
+def test_two_tabs_between_the_values_of_the_header(trc):
+    header = "100.00\t100.00\t3\t2\tmm\t"
+    assert header in TRC
+    spaced = TRC.replace(header, " 100.0\t\t  60.0\t\t  3\t\t  2\t\t m\t")
+    markers = load(trc(spaced)).markers  # without a warning
+    assert (markers.fps, markers.unit, markers.positions[0, 0, 0]) == (100, 1, 1)
+
+
 def test_known_by_content_and_turned(trc):
     with pytest.warns(PosableWarning, match="its content is TRC"):
         assert load(trc(name="a.bvh")).markers.fps == 100

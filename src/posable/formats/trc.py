@@ -105,6 +105,8 @@ def _is_number(cell: bytes) -> bool:
 def _header(source: Source, names: tuple[int, bytes], values: tuple[int, bytes]) -> dict[str, bytes]:
     keys = [key.decode("latin-1").lower() for key in _cells(names[1])]
     cells = _cells(values[1])
+    if len(full := [cell for cell in cells if cell]) == len(keys) < len(cells):
+        cells = full  # two tabs between values, as some programs write them
     if "datarate" not in keys and "camerarate" not in keys:
         raise source.error(offset=names[0], expected="DataRate, CameraRate, NumFrames, ...", found=shown(names[1]))
     return dict(zip(keys, cells, strict=False))
