@@ -58,6 +58,22 @@ def test_every_goal_has_its_words(capsys, words):
     assert code == 0
 
 
+def test_a_robot_keeps_off_itself(capsys, tmp_path):
+    pytest.importorskip("mujoco")
+    robot, path = tmp_path / "two.xml", tmp_path / "goals.toml"
+    arm = """<body name="{0}" pos="0 {1} 0"><joint name="{0}" axis="0 0 1" range="-90 90"/>
+        <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.02"/><site name="{0}_hand" pos="0.3 0 0"/></body>"""
+    robot.write_text(f"<mujoco><worldbody>{arm.format('left', 0.2)}{arm.format('right', -0.2)}</worldbody></mujoco>")
+    crossed = ["--reach", "left_hand=0.22,0.0,0", "--reach", "right_hand=0.22,0.0,0"]
+    words = ["solve", str(robot), *crossed, "--no-collision", "0.01", "--write-goals", str(path), "--json"]
+    assert cli.main(words) == 1
+    answer = json.loads(capsys.readouterr().out)
+    figure = ps.load(robot).skeleton
+    assert ps.distances(figure, figure.pose(answer["pose"]))[0][2] > 0.009
+    assert cli.main(["solve", str(robot), "--goals", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["pose"] == answer["pose"]
+
+
 def test_goal_files_go_round(capsys, tmp_path):
     path = tmp_path / "goals.toml"
     first = call(capsys, *STAND, "--reach", "hand.R=-0.4,1.2,0.3", "--write-goals", str(path), "--json")

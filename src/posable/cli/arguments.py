@@ -136,6 +136,10 @@ def add_goals(parser: argparse.ArgumentParser) -> None:
         goals.add_argument(flag, metavar=form, action="append", default=[], help=meaning)
     goals.add_argument("--balance", action="store_true", help="keep the centre of mass above the feet")
     goals.add_argument(
+        "--no-collision", metavar="MARGIN", nargs="?", const=0.0, type=float,
+        help="keep the shapes of a robot this far off each other [m]; 0 by default",
+    )  # fmt: skip
+    goals.add_argument(
         "--posture", nargs="?", const="rest", choices=("rest", "middle"),
         help="stay near the rest pose or the middle of the joint ranges",
     )  # fmt: skip
@@ -154,6 +158,8 @@ def goals_of(args: argparse.Namespace, skeleton: ps.Skeleton) -> list[ps.goals.G
             goals += made if isinstance(made, list) else [made]
     if args.balance:
         goals.append(ps.goals.Balance())
+    if args.no_collision is not None:
+        goals.append(ps.goals.NoCollision(margin=args.no_collision))
     if args.posture:
         goals.append(ps.goals.Posture(args.posture))
     return goals

@@ -420,7 +420,8 @@ class NoCollision(Goal):
         pairs: Pairs of joints, or of links and bodies, whose shapes are checked; None: `skeleton.collision_pairs`.
         obstacles: Sphere, Capsule, Box, Hull, Wall, Mesh and PointCloud, in the world.
         margin: [m] Clearance to keep.
-        weight: How hard shapes repel each other, against 1 for a position.
+        weight: How hard shapes repel each other, against 1 for a position: a position that is missed by 5 cm because of
+            them presses them together by 1 mm, less the buffer of 0.2 mm.
         tolerance: [m] By which the margin may be missed.
         label: Name in results; "no collision" by default.
         priority: Level of the goal. Lower levels are solved first and never give way to higher ones.
@@ -447,6 +448,13 @@ class NoCollision(Goal):
     def default_label(self) -> str:
         """Return "no collision"."""
         return "no collision"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of the goal for a goal file; obstacles have no file form."""
+        if self.obstacles:
+            raise GoalError(f"{self}", expected="no obstacles in a goal file", got=f"{len(self.obstacles)} obstacles")
+        pairs = None if self.pairs is None else [list(pair) for pair in self.pairs]
+        return {"pairs": pairs, "margin": self.margin, "weight": self.weight}
 
     def tables(self, skeleton: Skeleton) -> SolidTables:
         """Return the tables of the solids and pairs that are checked."""
