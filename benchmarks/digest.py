@@ -1,7 +1,7 @@
 """The bits of the gate's answers: the same from any number of threads, processes and forks, with a cold or warm cache.
 
     python -m benchmarks.digest            solve in every way, compare with each other and with digests.json
-    python -m benchmarks.digest --cold     also in a process that compiles everything (4 minutes of processor time)
+    python -m benchmarks.digest --cold     also in a process that compiles everything (150 s of processor time)
     python -m benchmarks.digest --store    keep the digests for this release, Numba and processor family
     python -m benchmarks.digest --report   print them; differing from digests.json is no failure
 
@@ -34,7 +34,7 @@ Digests = dict[str, str]
 
 
 def solved(threads: int = 1, count: int = COUNT) -> Digests:
-    """Return a digest of the poses, iterations and statuses of each figure and solver."""
+    """Return a digest of the poses, iterations and statuses of each figure and solver; stderr says how far it is."""
     out = {}
     for figure, solver in pairs():
         if solver in DRIVEN or figure not in FIGURES:
@@ -45,13 +45,15 @@ def solved(threads: int = 1, count: int = COUNT) -> Digests:
         for part in (result.pose, np.asarray(result.iterations, "<i8"), np.asarray(result.ok)):
             digest.update(part.tobytes())
         out[f"{figure} {solver}"] = digest.hexdigest()[:16]
+        print(f"\r{len(out)} solved: {figure} {solver:20}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
     return out
 
 
 def in_a_process(**surroundings: str) -> Digests:
     """Return the digests from a new process."""
     command = [sys.executable, "-m", "benchmarks.digest", "--print"]
-    done = subprocess.run(command, env={**os.environ, **surroundings}, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env={**os.environ, **surroundings}, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -116,6 +118,8 @@ def main() -> int:
         STORED.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     elif known is None:
         print(f"no digests of release {ps.__version__} for {place()}: --store keeps them")
+        for other, digests in kept.get(ps.__version__, {}).items():
+            print(f"  {len(here) - len(differing(here, digests))} of {len(here)} are those for {other}")
     else:
         changed = [f"{name}: not the bits of release {ps.__version__}" for name in differing(here, known)]
         print("\n".join(changed) or f"as stored for release {ps.__version__}, {place()}")

@@ -91,27 +91,27 @@ def loops(made={}):  # noqa: B006 - compiled once
 
     @jit
     def run_forward(repeats, figure, order, springs, poses, work, d, fixed, scale, s, j, g, h):
-        ws = workspace(work, poses.shape[1], figure.body.shape[0], springs.kind.shape[0], d)
+        ws, _ = workspace(figure, springs.kind.shape[0], work, d)
         for k in range(repeats):
             forward(figure, poses[k % poses.shape[0]], ws)
 
     @jit
     def run_derivatives(repeats, figure, order, springs, poses, work, d, fixed, scale, s, j, g, h):
-        ws = workspace(work, poses.shape[1], figure.body.shape[0], springs.kind.shape[0], d)
+        ws, _ = workspace(figure, springs.kind.shape[0], work, d)
         forward(figure, poses[0], ws)
         for k in range(repeats):
             derivatives(figure, order, springs, poses[k % poses.shape[0]], ws, 1.0)
 
     @jit
     def run_both(repeats, figure, order, springs, poses, work, d, fixed, scale, s, j, g, h):
-        ws = workspace(work, poses.shape[1], figure.body.shape[0], springs.kind.shape[0], d)
+        ws, _ = workspace(figure, springs.kind.shape[0], work, d)
         for k in range(repeats):
             forward(figure, poses[k % poses.shape[0]], ws)
             derivatives(figure, order, springs, poses[k % poses.shape[0]], ws, 1.0)
 
     @jit
     def run_factor(repeats, figure, order, springs, poses, work, d, fixed, scale, s, j, g, h):
-        ws = workspace(work, poses.shape[1], figure.body.shape[0], springs.kind.shape[0], d)
+        ws, _ = workspace(figure, springs.kind.shape[0], work, d)
         forward(figure, poses[0], ws)
         derivatives(figure, order, springs, poses[0], ws, 0.0)
         for k in range(repeats):
@@ -120,7 +120,7 @@ def loops(made={}):  # noqa: B006 - compiled once
 
     @jit
     def run_solve(repeats, figure, order, springs, poses, work, d, fixed, scale, s, j, g, h):
-        ws = workspace(work, poses.shape[1], figure.body.shape[0], springs.kind.shape[0], d)
+        ws, _ = workspace(figure, springs.kind.shape[0], work, d)
         forward(figure, poses[0], ws)
         derivatives(figure, order, springs, poses[0], ws, 0.0)
         for k in range(repeats):
@@ -137,7 +137,7 @@ def loops(made={}):  # noqa: B006 - compiled once
 
     @jit
     def run_printed(repeats, figure, order, springs, poses, work, d, fixed, scale, s, j, g, h):
-        ws = workspace(work, poses.shape[1], figure.body.shape[0], springs.kind.shape[0], d)
+        ws, _ = workspace(figure, springs.kind.shape[0], work, d)
         for k in range(repeats):
             forward(figure, poses[k % poses.shape[0]], ws)
             printed(figure, springs, ws, j, g, h)

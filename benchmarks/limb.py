@@ -27,6 +27,8 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import posable as ps
+from posable.engine.jit import entry
+from posable.limb.kernels import branches_of
 
 g = ps.goals
 RIVALS = ("newton", "sqp", "rate")
@@ -228,13 +230,20 @@ def beside_eaik(python, count=20000):
     print(f"limb, all eight solutions of a goal: {1e6 * seconds:.2f} us a goal, {1e6 * seconds / 8:.3f} us a solution")
 
 
+@entry
+def branches_batch(limb, shape, root, reference, targets, held, task, swivel, w, out, reports):
+    """Write every solution (t, 8, 7) of targets (t, 12) at one swivel angle, with reports (t, 8, REPORT)."""
+    for t in range(targets.shape[0]):
+        branches_of(limb, shape, root, reference, targets[t], held, task, w, swivel, out[t], reports[t])
+
+
 def all_branches(limb, targets):
-    """Return seconds a goal for every branch, the compiled entry by itself."""
+    """Return seconds a goal for every branch, compiled code by itself."""
     from posable.limb.base import read_target, scratch_memory
-    from posable.limb.kernels import REPORT, branches_batch
+    from posable.limb.kernels import REPORT
 
     task, flat, _ = read_target(targets)
-    _, roots, helds = limb.placed(None)
+    _, roots, helds = limb.base_frames(None)
     out, reports = np.empty((len(flat), 8, 7)), np.empty((len(flat), 8, REPORT))
     arguments = (*limb.chain, roots[0], limb.directions, flat, helds[0], task, 0.3, scratch_memory(), out, reports)
     branches_batch(*arguments)

@@ -24,6 +24,7 @@ SUBJECTS = (
     Subject("takes", "Takes: tracking, hidden markers, retargeting", "benchmarks.takes", ("data",)),
     Subject("retargeting", "Human motion on a humanoid robot", "benchmarks.retargeting", ("data",)),
     Subject("corruption", "Corrupted takes: spikes, swaps, dropouts, wrong units", "benchmarks.corruption", ("data",)),
+    Subject("gaps", "Gaps: joints beside straight lines", "benchmarks.gaps", ("data",)),
     Subject("cameras", "Cameras: motion from 2D keypoints", "benchmarks.cameras", ("data",)),
     Subject("joint_centres", "Joint centres beside a functional method", "benchmarks.joint_centres", ("data",)),
     Subject("many", "Many files: throughput, and an estimate for a large data set", "benchmarks.many", ("data",)),

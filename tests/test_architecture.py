@@ -27,3 +27,9 @@ def test_every_module_at_the_top_is_in_the_table():
     rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| ")]
     listed = set(re.findall(r"`(\w+\.py)`", " ".join(rows)))
     assert {path.name for path in SOURCE.glob("*.py")} - {"__init__.py", "__main__.py"} == listed
+
+
+def test_the_tests_have_the_folders_of_the_package():
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("test_*.py"))}
+    assert {name for name in folders if not (SOURCE / name).is_dir()} == set()
+    assert len(folders) > 8

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -55,6 +56,17 @@ def test_eight_threads_at_once_give_the_same_bits():
     for thread in threads:
         thread.join()
     assert found == [[one] * 3 for one in expected]
+
+
+def test_what_has_been_solved_can_be_sent_to_another_process():
+    session = ps.Session(ps.figures.panda(), ps.goals.Position("hand", (0.4, 0.2, 0.5)))
+    result = session.solve()
+    twin = pickle.loads(pickle.dumps(result))
+    assert (str(twin), twin.pose.tobytes()) == (str(result), result.pose.tobytes())
+    other = pickle.loads(pickle.dumps(session))
+    assert other.solve().pose.tobytes() == session.solve().pose.tobytes()
+    again = pickle.loads(pickle.dumps(result.problem)).evaluate(result.pose)
+    assert again[0] == result.problem.evaluate(result.pose)[0]
 
 
 SAVING = """

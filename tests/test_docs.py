@@ -127,3 +127,32 @@ def test_printed_texts_are_compared():
 def test_pictures_are_small():
     drawn = [path for path in DOCS.rglob("*.png") if not {"_build", "results"} & set(path.parts)]
     assert sum(path.stat().st_size for path in drawn) < 6e6
+
+
+def rows_of(text):
+    """Return the rows of the first table of a text, as cells by the heading of their column."""
+    lines = [[cell.strip(" *") for cell in line[1:-1].split("|")] for line in text.splitlines() if line[:1] == "|"]
+    heads, _, *rows = lines
+    return {row[0]: dict(zip(heads, row, strict=False)) for row in rows}
+
+
+def test_the_readme_repeats_the_results():
+    """The table of other libraries: the share solved, and the time as a multiple of a Session's."""
+    readme = (ROOT / "README.md").read_text(encoding="utf8")
+    ours = rows_of(readme[readme.index("| | Panda") : readme.index("[Posable alone]")])
+    heads = list(next(iter(ours.values())))[1:]
+    sections = (DOCS / "results" / "peers.md").read_text(encoding="utf8").split("\n## ")[1:7]
+    for head, theirs in zip(heads, map(rows_of, sections), strict=True):
+        markers = head == "41 markers"
+        for name in (name for name, cells in ours.items() if cells[head]):
+            told, factor = ours[name][head].split(", ")
+            row = theirs[f"Posable, {'ps.track' if markers else 'Session'}" if name == "Posable" else name]
+            if markers:
+                assert float(told.removesuffix(" mm")) == pytest.approx(float(row["median error mm"]), abs=0.06)
+            else:
+                assert told == row["solved"], (name, head)
+            if name == "Posable":
+                assert factor.split()[0] == row["frames/s" if markers else "median ms"]
+            else:
+                measured = float(row["x ps.track" if markers else "x Session"])
+                assert float(factor.removesuffix("x")) == pytest.approx(measured, abs=0.06 if measured < 10 else 0.51)

@@ -150,7 +150,7 @@ class TestPacking:
             (g.AnyOf([position]), False),
             (g.Custom(lambda p, d: 0.0, points=["hand"]), False),
             (g.Aim("eye", "x", TARGET), True),
-            (g.Aim("eye", "x", TARGET, weight=(1, 2, 3)), False),
+            (g.Aim("eye", "x", TARGET, weight=(1, 2, 3)), True),
         ):
             assert ps.Problem(arm, goals).plain is plain
 

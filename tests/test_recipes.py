@@ -108,10 +108,8 @@ import posable as ps
 EXAMPLE = "posable joints panda"
 
 
-def add(subparsers):
-    parser = subparsers.add_parser("joints", help="count joints", description="Count the joints of a figure.")
+def add(parser):
     parser.add_argument("figure")
-    return parser
 
 
 def run(args):

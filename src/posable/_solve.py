@@ -124,12 +124,10 @@ def solved_at_once(
     goal = goals[0] if type(goals) is list and len(goals) == 1 else goals
     if not isinstance(goal, Goal) or not goal.pins_frame or type(skeleton) is not Skeleton or skeleton.size < 6:
         return None
-    if start is None:
-        start = skeleton.rest
-    if type(start) is not np.ndarray or start.dtype is not FLOAT or start.shape != (skeleton.size,):
-        return None  # numbers that need a check, or a batch
     arm = _lone_arm()(skeleton, goal.body, bool(limits))
-    return None if arm is None else arm.solve(goal, start, rest, begin)
+    if arm is None or (starts := unchecked_start(start, skeleton)) is None:
+        return None
+    return arm.solve(goal, starts, rest, begin)
 
 
 @cache
@@ -573,14 +571,28 @@ class Session:
         return self.problem.goals
 
     def move(self, label: str, target: Any) -> None:
-        """Move the goal with that label to another target."""
+        """Move a goal to another target.
+
+        Args:
+            label: The goal's label; by default the body that it moves.
+            target: As the goal takes it: (3,) [m] for a position, (3, 3) for an orientation, (4, 4) for a pose, ...
+
+        Raises:
+            UnknownName: No goal has this label.
+            GoalError: The target has the wrong shape or is not finite.
+        """
         k = self._goal(label)
         self._leave_answers()
         self.problem.move_to(k, target)
         self._dragged = self._solved
 
     def enable(self, label: str, on: bool = True) -> None:
-        """Enable or disable the goal with that label; a disabled goal neither pulls nor decides `ok`."""
+        """Enable or disable a goal; a disabled goal neither pulls nor decides `ok`.
+
+        Args:
+            label: The goal's label.
+            on: Whether it is enabled.
+        """
         k = self._goal(label)
         self._leave_answers()
         self.problem.enable(k, on)

@@ -267,9 +267,11 @@ class Controller:
         return self._state[speed_limits.ACCEL].copy()
 
     def reset(self, pose: Any = None, velocity: Any = None) -> None:
-        """Start again from a pose (n,), the present one by default, and a velocity (n,), at rest by default.
+        """Start again. A velocity from which a joint cannot stop before its limit is reduced to one from which it can.
 
-        A velocity from which a joint cannot stop before its limit is reduced to one from which it can.
+        Args:
+            pose: (n,) [rad, m]; by default the present one.
+            velocity: (n,) [rad/s, m/s]; by default at rest.
         """
         state = self._state
         if pose is not None:
@@ -291,6 +293,9 @@ class Controller:
         Args:
             targets: goal label -> target, as the goal takes it. Goals that are not named keep theirs. A target that
                 is not finite is ignored, and `step.limited` says so.
+
+        Returns:
+            The command: pose, velocity, errors, and the limits that held it back.
 
         Raises:
             UnknownName: for a label that no goal has.

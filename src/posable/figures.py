@@ -300,8 +300,10 @@ def limb() -> Skeleton:
 def planar_arm(lengths: Sequence[float] = (15, 10, 5), *, limits: Any = None, rest: Any = 0.0) -> Skeleton:
     """Return an arm in the plane z = 0: hinges joint1, joint2, ... about z, links [m] along x, site "tip".
 
-    The lengths of Parent's worked example are the default. limits: None for free turning, one (lower, upper) [rad]
-    for all joints, or (k, 2). rest: an angle [rad] for all joints, or (k,).
+    Args:
+        lengths: (k,) [m]; by default those of Parent's worked example.
+        limits: None for free turning, one (lower, upper) [rad] for all joints, or (k, 2).
+        rest: One angle [rad] for all joints, or (k,).
     """
     given = floats_of(lengths)
     links = np.atleast_1d(np.nan if given is None else given)

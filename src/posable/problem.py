@@ -328,6 +328,10 @@ class Problem:
             out[:, k] = row if row.ndim == 1 else np.broadcast_to(row, (*self.batch_shape, width)).reshape(size, width)
         return out
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: not the compiled code, which the other process loads or compiles itself."""
+        return self.__dict__ | {"_kept": {}}
+
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return the cached result of `make`, shared by problems that differ only in their targets."""
         found = self._kept.get(key)
@@ -666,17 +670,20 @@ class Problem:
             raise GoalError("residuals", expected="squared residuals", got="an energy in Python or a choice")
         if self.batch_shape:
             raise GoalError("residuals", expected="targets for one pose", got=f"a batch of shape {self.batch_shape}")
+        theta = np.ascontiguousarray(one_pose(self.skeleton, pose))
+        r, j = self._residuals(theta, self.packed(), self.roots(vectors), vectors)
+        return (r, j) if jacobian else r
+
+    def _residuals(
+        self, theta: np.ndarray, springs: Springs, roots: np.ndarray, vectors: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
         from posable.engine.residuals import residual_rows, residuals_and_jacobian
 
-        theta = np.ascontiguousarray(one_pose(self.skeleton, pose))
-        springs = self.packed()
         rows = int(residual_rows(springs, int(vectors)))
         r, j = np.zeros(rows), np.zeros((rows, self.skeleton.size))
-        residuals_and_jacobian(
-            self.skeleton.figure, springs, self.roots(vectors), theta, scratch(self.work_size), self.depth,
-            int(vectors), r, j,
-        )  # fmt: skip
-        return (r, j) if jacobian else r
+        work = scratch(self.work_size)
+        residuals_and_jacobian(self.skeleton.figure, springs, roots, theta, work, self.depth, int(vectors), r, j)
+        return r, j
 
     def roots(self, vectors: bool) -> np.ndarray:
         """Return (g, 9): C by rows with C'C the weight of each spring, as engine/residuals.py reads it."""

@@ -13,10 +13,8 @@ from posable.cli import main as cli
 def fake(monkeypatch):
     """A verb `fake WHAT`, whose `what` decides how it ends."""
 
-    def add(subparsers):
-        parser = subparsers.add_parser("fake", help="pretend to work")
+    def add(parser):
         parser.add_argument("what")
-        return parser
 
     def run(args):
         ends = {
@@ -29,7 +27,7 @@ def fake(monkeypatch):
         print(f"{args.what} json={args.json}")
         return cli.REACHED if args.what == "near" else cli.NOT_REACHED
 
-    module = ModuleType("posable.cli.fake")
+    module = ModuleType("posable.cli.fake", "`posable fake WHAT`: pretend to work.")
     module.EXAMPLE, module.add, module.run = "posable fake near", add, run
     monkeypatch.setitem(sys.modules, "posable.cli.fake", module)
     monkeypatch.setattr(cli, "VERBS", ("fake",))

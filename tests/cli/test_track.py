@@ -1,12 +1,14 @@
 """posable track, retarget and smooth, from files to files."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import posable as ps
 from posable.cli.main import main
+from posable.formats.gltf_writer import bone_mesh
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +113,16 @@ def test_a_wrong_unit_is_reported_in_one_line(files, capsys):
     assert "--unit mm" in shown.out.split("\ncheck this take: ")[1].splitlines()[0]
     assert "warnings.warn" not in shown.err
     assert main(["track", str(files / "walk.c3d"), "--figure", "human", "--unit", "mm", "-o", out]) == 0
+
+
+def test_a_retargeted_character_brings_its_meshes(files, tmp_path, capsys):
+    pytest.importorskip("pxr")
+    human, character, out = ps.figures.human(), tmp_path / "character.usda", tmp_path / "out.glb"
+    bones = bone_mesh(human)
+    ps.save(character, ps.Scene(human, meshes=(replace(bones, name="suit", faces=bones.faces[:10]),)))
+    assert main(["retarget", str(files / "walk.bvh"), "--to", str(character), "-o", str(out)]) in (0, 1)
+    capsys.readouterr()
+    (mesh,) = ps.load(out).meshes
+    assert len(mesh.faces) == 10
+    assert set(mesh.joints) <= set(human.names)
+    assert mesh.joints

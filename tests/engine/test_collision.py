@@ -173,7 +173,7 @@ def test_a_table_lists_the_furthest_corner_of_every_direction():
 @entry
 def bounded_energy(figure, springs, theta, work, d, most):
     """Return `energy_below` at a pose."""
-    ws = workspace(work, figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0], d)
+    ws, _ = workspace(figure, springs.kind.shape[0], work, d)
     return energy_below(figure, springs, theta, ws, most)
 
 

@@ -245,7 +245,17 @@ def foreign(path):
     write_cached(path, b"a sound file of something else")
 
 
-@pytest.mark.parametrize("damage", [*(damaged_by(name) for name in ("nothing", "half", "one bit", "text")), foreign])
+def of_another_function(path):
+    """Replace it by the whole file of another function."""
+    run(path.parent.parent.parent, HALVE_TWICE.replace("halve", "split"))
+    (other,) = path.parent.parent.rglob("split*.bin")
+    other.replace(path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [*(damaged_by(name) for name in ("nothing", "half", "one bit", "text")), foreign, of_another_function],
+)
 def test_a_damaged_cache_is_rebuilt_with_one_line(tmp_path, damage):
     run(tmp_path, HALVE_TWICE)
     (file,) = (tmp_path / "cache").rglob("*.bin")

@@ -54,6 +54,12 @@ def asf_chain():
     return f":version 1.10\n:units\nlength 1\n:bonedata\n{bones}:hierarchy\nbegin\n{tree}end\n"
 
 
+def asf_star():
+    bones = "".join(ASF_BONE.format(i) for i in range(60_000))
+    tree = " ".join(f"b{i}" for i in range(60_000))
+    return f":version 1.10\n:units\nlength 1\n:bonedata\n{bones}:hierarchy\nbegin\nroot {tree}\nend\n"
+
+
 def urdf_chain():
     links = "".join(f'<link name="l{i}"/>' for i in range(5001))
     joint = '<joint name="j{0}" type="fixed"><parent link="l{0}"/><child link="l{1}"/></joint>'
@@ -136,6 +142,7 @@ CASES = {
     "ends.bvh": bvh_end_sites,
     "names.bvh": bvh_same_names,
     "chain.asf": asf_chain,
+    "star.asf": asf_star,
     "chain.urdf": urdf_chain,
     "deep.urdf": urdf_deep_xml,
     "mimics.urdf": urdf_mimics,

@@ -25,7 +25,7 @@ def human():
 @entry
 def evaluate_prior(figure, order, prior, theta, reference, work, room, d, gradient, hessian):
     """Return the prior's energy, and write its gradient (n,) and Hessian (n, d) by depth."""
-    ws = workspace(work, figure.dof.shape[0], figure.body.shape[0], 0, d)
+    ws, _ = workspace(figure, 0, work, d)
     forward(figure, reference, ws)
     relieve_idle(prior, ws, room)
     forward(figure, theta, ws)

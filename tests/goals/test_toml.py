@@ -21,7 +21,9 @@ def data(figure, goal):
 
 def test_every_goal_is_read_back_as_it_was(lab, human, tmp_path):
     goals = {name: goal for name, goal in lab.goals.items() if not name.startswith("custom")}
-    goals["labelled"] = g.Position("hand.R", (1, 2, 3), label='the "right" one', priority=2, robust=0.3)
+    goals["labelled"] = g.Position(
+        "hand.R", (1, 2, 3), label='the "right" one,\r\n\x00\x1b\x7f\\u0041 übrig', priority=2, robust=0.3
+    )
     goals["batch"] = g.Position("hand.R", np.arange(6.0).reshape(2, 3))
     goals["feet"] = g.Balance(["toe.L", "toe.R", "heel.L", "heel.R"], up="y")
     goals["posture"] = g.Posture({"elbow.R": 0.3}, {"elbow.R": 2.0})

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 import posable as ps
-from posable.mocap.marker_sets import CLUSTERS, MIDDLE, SETS, SIDED, is_virtual, mirrored_name, place_name, placement_of
+from posable.mocap.marker_sets import (
+    CLUSTERS,
+    MIDDLE,
+    SETS,
+    SIDED,
+    is_virtual,
+    listed,
+    mirrored_name,
+    place_name,
+    placement_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -92,3 +102,9 @@ def test_labels_of_other_sets_start_from_the_sites_of_the_figure(human, markers)
 )
 def test_labels_of_clinical_sets(label, place):
     assert place_name(label) == place
+
+
+def test_markers_without_a_label_and_results_of_a_model_are_counted():
+    assert listed(("LKNE", "*1", "*2", "LHipAngles")) == "LKNE, 2 without a label, 1 computed by a model"
+    assert listed(("LKNE", "RKNE")) == "LKNE, RKNE"
+    assert not listed(())

@@ -11,8 +11,10 @@ from scipy.spatial.transform import Rotation
 
 import posable as ps
 from posable.mocap.foot_contacts import find_contacts, paths_of, without_noise
+from posable.mocap.hand_contacts import Touch
 from posable.mocap.report import changes
-from posable.mocap.retarget import infer_mapping
+from posable.mocap.retarget import _far_bones, infer_mapping
+from posable.mocap.retarget_goals import RetargetGoals
 from posable.mocap.role_frames import standing_axis
 from posable.mocap.root_align import move_figure, with_free_root
 from posable.mocap.smooth import Smoothed
@@ -370,7 +372,7 @@ def test_bones_that_point_elsewhere_are_reported(walk, human):
         ps.retarget(raised, stiff, threads=1)
     short = human.with_limits({f"shoulder.{side}": (-0.4, 0.5) for side in "LR"})
     result = ps.retarget(raised, short, threads=1)
-    assert any(note.startswith("limits keep bones off the motion's: ") for note in result.notes)
+    assert any(note.startswith("bones off the motion's: ") for note in result.notes)
 
 
 def test_wide_feet_do_not_stand_in_each_other(human):
@@ -459,6 +461,9 @@ def test_a_kneeling_figure_keeps_its_shins_on_the_ground(human):
     assert quality["ground penetration over 1 cm [% of frames]"] == 0.0
     knees = ps.forward(result.skeleton, result.poses).position("knee.L")[:, 1]
     assert (np.abs(knees - 0.1) < 0.03).all()
+    assert not any("no collision shapes" in note for note in result.notes)
+    bare = ps.retarget(motion, human, threads=1)
+    assert any("no collision shapes" in note and "knee.L, knee.R" in note for note in bare.notes)
 
 
 def test_a_hinge_stops_at_limits_a_whole_turn_apart():
@@ -488,3 +493,29 @@ def test_a_foot_stands_on_its_edge_where_its_ankle_cannot_lean_as_far(human, fix
     assert quality["leg bones off [deg]"] < 9.0  # 14 where feet are held flat
     assert quality["soles from their support, mean [mm]"] < 5.0
     assert quality["ground penetration over 1 cm [% of frames]"] == 0.0
+
+
+def test_frames_that_are_far_away_for_a_moment_are_bridged(walk, human):
+    poses = walk.poses.copy()
+    root = human.index(human.free_root)
+    poses[40:44, root.start] += 8.0
+    result = ps.retarget(ps.Motion(human, poses, walk.fps), human, threads=1)
+    assert any("frames 40 to 43 are bridged" in note for note in result.notes)
+    plain = ps.retarget(walk, human, threads=1)
+    assert np.abs(result.poses[:, root][:, :3] - plain.poses[:, root][:, :3]).max() < 0.02
+    assert not plain.notes
+
+
+def test_a_bone_that_a_touch_keeps_off_says_so(walk, human):
+    """A hand that touches what it does not touch in the source pulls its arm away."""
+    rows = {role: (joint, joint) for role, joint in body_plan(human).roles.items()}
+    wanted = RetargetGoals(walk, human, rows)
+    poses = walk.poses.copy()
+    poses[:, human.index("shoulder.L")] += [0.3, 0.0, 0.0]
+    touch = Touch("L", ("hip.L", "hip.R"), 0, len(poses))
+    for touches, reason in (([], ""), ([touch], " (its hand keeps a touch; touches=False lets it go)")):
+        notes, far = _far_bones(wanted, poses, touches)
+        assert not far
+        assert len(notes) == 1
+        assert f"worst{reason}" in notes[0]
+        assert ("touch" in notes[0]) == bool(touches)

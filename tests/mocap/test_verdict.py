@@ -167,6 +167,16 @@ def test_a_floor_that_is_not_level_is_named(human, fixtures, degrees, end):
     assert abs(angle - abs(degrees)) < 0.3
 
 
+def test_a_slope_that_an_upright_actor_climbs_is_no_tilt(human, fixtures):
+    walk = ps.load(fixtures / "walk.c3d").markers
+    up = "xyz".index(walk.up)
+    steps = walk.positions.copy()
+    steps[..., up] += 0.6 * steps[..., 2 if up == 1 else 1]
+    tilt = Rotation.from_rotvec([np.arctan(0.6), 0.0, 0.0]).as_matrix()
+    assert "higher at" not in tracked(human, replace(walk, positions=steps)).verdict
+    assert "higher at" in tracked(human, replace(walk, positions=walk.positions @ tilt.T)).verdict
+
+
 def test_a_floor_that_rises_is_named(human, fixtures):
     walk = ps.load(fixtures / "walk.c3d").markers
     there_and_back = np.concatenate([walk.positions, walk.positions[::-1]] * 2)

@@ -70,13 +70,29 @@ def on_screen(client, point, page):
     return 0.5 * size["width"] + focal * local[0] / local[2], 0.5 * size["height"] + focal * local[1] / local[2]
 
 
-def click_mouse(page, place):
-    """Press and let go at a place."""
-    page.mouse.move(*place)
-    page.wait_for_timeout(600)  # until the page has seen what is under the pointer
-    page.mouse.down()
-    page.wait_for_timeout(60)
-    page.mouse.up()
+def click_mouse(page, place, reached, what, waits=(600, 2000, 6000, 12000)):
+    """Press and let go at a place, again until that has its effect.
+
+    Args:
+        page: The page.
+        place: Where to press (x, y) [pixels].
+        reached: Says whether the click has had its effect. A page that draws in software may be busy for seconds and
+            not know yet what is under the pointer; it is then clicked again, as a person would.
+        what: What is awaited, for the message.
+        waits: How long to wait before each press [ms].
+    """
+    for wait in waits:
+        page.mouse.move(*place)
+        page.wait_for_timeout(wait)  # until the page has seen what is under the pointer
+        page.mouse.down()
+        page.wait_for_timeout(60)
+        page.mouse.up()
+        try:
+            wait_for(reached, what, patience=10.0)
+            return
+        except AssertionError:
+            page.mouse.move(5, 5)
+    wait_for(reached, what)
 
 
 def drag_mouse(page, start, end, steps=12, held=lambda: True, waits=(400, 2000, 6000, 12000)):
@@ -177,6 +193,7 @@ class Bench:
         self.studio.adapt_detail = lambda *_: None  # nothing is drawn again in the middle of a test
         self.open_page, self.folder = open_page, folder
         self.faults = []
+        self.stale = False  # after a failure
         self.page, self.client = self.another()
 
     def another(self):
@@ -274,6 +291,7 @@ class Bench:
             context.close()
         self.page, self.client = self.another()
         self.faults.clear()
+        self.stale = False
 
     def fresh(self, source=None):
         self.session.player.play(False)

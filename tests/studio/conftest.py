@@ -19,10 +19,17 @@ def bench(tmp_path_factory):
         made.studio.close()
 
 
+@pytest.fixture(autouse=True)
+def clean_page(request):
+    """Open the page anew after a failure, so that the same test run again and those after it start on a clean one."""
+    if "bench" in request.fixturenames and (made := request.getfixturevalue("bench")).stale:
+        made.reopen()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Open the page anew after a failure, so that the same test run again and those after it start on a clean one."""
+    """Remember a failure. The page is opened anew by a fixture, where an exception fails a test and not the run."""
     report = yield
     if report.failed and isinstance(made := getattr(item, "funcargs", {}).get("bench"), Bench):
-        made.reopen()
+        made.stale = True
     return report

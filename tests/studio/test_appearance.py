@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import posable as ps
 from posable.studio.appearance import ASSETS, asset, has_body
-from posable.studio.meshes import bone, capsule, matrices_wxyz, quaternions, ring, sphere, towards
+from posable.studio.meshes import bone, quaternions, ring, sphere, towards
 
 _spec = spec_from_file_location("scripts_body", Path(__file__).resolve().parents[2] / "scripts" / "body.py")
 script = module_from_spec(_spec)
@@ -41,7 +42,7 @@ def test_a_ball_has_the_volume_of_a_ball():
     assert np.abs(np.linalg.norm(vertices - [0.1, 0.2, 0.3], axis=1) - 0.1).max() < 0.003
 
 
-@pytest.mark.parametrize("shape", [sphere(0.1), capsule(0.3, 0.05, 0.02), bone(0.4, 0.03)])
+@pytest.mark.parametrize("shape", [sphere(0.1), bone(0.4, 0.03)])
 def test_shapes_face_outward(shape):
     assert volume(*shape) > 0.0
 
@@ -55,7 +56,7 @@ def test_quaternions_and_back():
     rng = np.random.default_rng(0)
     for axis in rng.normal(size=(50, 3)):
         turn = towards(axis)
-        assert np.allclose(matrices_wxyz(quaternions(turn[None])[0]), turn)
+        assert np.allclose(Rotation.from_quat(quaternions(turn[None])[0], scalar_first=True).as_matrix(), turn)
 
 
 def test_the_body_mesh_fits_only_the_human():

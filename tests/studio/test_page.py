@@ -56,8 +56,7 @@ def test_a_hand_dragged_too_far_says_what_is_in_the_way(bench):
 def test_a_click_chooses_and_pins(bench):
     bench.fresh()
     place = on_screen(bench.client, bench.session.frames.position("hand.R"), bench.page)
-    click_mouse(bench.page, place)
-    wait_for(lambda: bench.session.selected == "hand.R", "the hand to be chosen")
+    click_mouse(bench.page, place, lambda: bench.session.selected == "hand.R", "the hand to be chosen")
     bench.tab("Pose")
     bench.choose("Hold", "pinned")
     wait_for(lambda: any(h.body == "hand.R" and h.hold == "pinned" for h in bench.session.handles), "the pin")
@@ -71,9 +70,8 @@ def test_any_joint_is_picked_pinned_and_freed(bench):
     bench.fresh()
     place = on_screen(bench.client, bench.session.frames.position("spine3"), bench.page)
     bench.page.keyboard.down("Shift")
-    click_mouse(bench.page, place)
+    click_mouse(bench.page, place, lambda: bench.session.selected is not None, "a joint to be picked")
     bench.page.keyboard.up("Shift")
-    wait_for(lambda: bench.session.selected is not None, "a joint to be picked")
     body = bench.session.selected
     picked = on_screen(bench.client, bench.session.frames.position(body), bench.page)
     assert np.linalg.norm(np.array(picked) - place) < 25.0  # [pixels]

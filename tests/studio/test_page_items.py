@@ -23,14 +23,18 @@ def opened(bench, path):
     bench.seen()
 
 
-def changed(bench, act):
-    """Return the fraction of the picture that an action changes."""
+def changes(bench, act, least):
+    """Act, and wait until at least such a fraction of the picture has changed."""
     bench.seen()
     before = pixels(bench.page)
     act()
-    bench.seen()
-    bench.page.wait_for_timeout(300)
-    return float(np.mean(np.abs(pixels(bench.page) - before) > 15))
+    wait_for(lambda: np.mean(np.abs(pixels(bench.page) - before) > 15) > least, "another picture")
+
+
+def strip_of(bench):
+    """Return where the timeline strip is on the page: left, top, right, bottom [pixels]."""
+    box = bench.page.locator("#posable-strip").bounding_box()
+    return box["x"], box["y"], box["x"] + box["width"], box["y"] + box["height"]
 
 
 def file_of(bench, button, tmp_path, name):
@@ -54,14 +58,12 @@ def test_a_file_is_shown_upright_and_every_handle_can_be_seen(bench, path):
     session = bench.session
     for width, height in SIZES:
         bench.page.set_viewport_size({"width": width, "height": height})
-        bench.page.wait_for_timeout(500)
+        wait_for(lambda w=width: strip_of(bench)[2] < w - 370, "the strip beside the panel, not below it")
         bench.shot(f"file_{path.stem}_{width}")
-        strip = bench.page.locator("#posable-strip").bounding_box()
-        assert strip["x"] + strip["width"] < width - 370  # beside the panel, not below it
         for handle in session.handles:
             x, y = on_screen(bench.client, session.frames.position(handle.body), bench.page)
             assert 0 < x < width - 370, handle.body
-            assert 0 < y < strip["y"], handle.body
+            assert 0 < y < strip_of(bench)[1], handle.body
     bench.page.set_viewport_size({"width": 800, "height": 560})
     if session.timeline.markers is not None:  # a person stands
         places = session.timeline.markers.positions[session.timeline.shown]
@@ -110,7 +112,7 @@ def test_onion_skin_of_a_take_shows_the_poses_before_and_after(bench, fixtures):
     opened(bench, fixtures / "walk.bvh")
     bench.session.player.seek(30)
     bench.tab("Time")
-    assert changed(bench, lambda: bench.page.get_by_label("Onion skin").click()) > 0.01
+    changes(bench, lambda: bench.page.get_by_label("Onion skin").click(), 0.01)
     assert set(bench.studio.stage.ghosts) == {"past", "future"}
     bench.shot("onion")
     bench.page.get_by_label("Onion skin").click()
@@ -181,31 +183,28 @@ def test_a_press_on_the_limb_inside_a_ring_takes_hold_of_its_handle(bench, fixtu
     opened(bench, fixtures / "character.glb")
     session = bench.session
     assert "hand_R" in bench.studio.stage.handles.rings
-    bench.page.wait_for_timeout(1000)
-    click_mouse(bench.page, on_screen(bench.client, session.frames.position("hand_R"), bench.page))
-    wait_for(lambda: session.selection == ("hand_R",), "the hand")
+    place = on_screen(bench.client, session.frames.position("hand_R"), bench.page)
+    click_mouse(bench.page, place, lambda: session.selection == ("hand_R",), "the hand")
 
 
 @pytest.mark.parametrize("body", ["pelvis", "head", "foot.R", "knee.R"])
 def test_a_press_on_the_human_inside_a_ring_takes_hold_of_its_handle(bench, body):
     bench.fresh()
-    click_mouse(bench.page, on_screen(bench.client, bench.session.frames.position(body), bench.page))
-    wait_for(lambda: bench.session.selection == (body,), body)
+    place = on_screen(bench.client, bench.session.frames.position(body), bench.page)
+    click_mouse(bench.page, place, lambda: bench.session.selection == (body,), body)
 
 
 def test_two_handles_are_selected_and_dragged_together(bench):
     bench.page.set_viewport_size({"width": 1280, "height": 800})  # else one of them is behind the panel
     bench.fresh()
-    bench.page.wait_for_timeout(1000)
     session = bench.session
     places = {name: session.frames.position(name) for name in ("hand.L", "hand.R")}
-    click_mouse(bench.page, on_screen(bench.client, places["hand.L"], bench.page))
-    wait_for(lambda: session.selection == ("hand.L",), "the left hand")
+    on_page = {name: on_screen(bench.client, place, bench.page) for name, place in places.items()}
+    click_mouse(bench.page, on_page["hand.L"], lambda: session.selection == ("hand.L",), "the left hand")
     bench.seen()
     bench.page.keyboard.down("Control")
-    click_mouse(bench.page, on_screen(bench.client, places["hand.R"], bench.page))
+    click_mouse(bench.page, on_page["hand.R"], lambda: set(session.selection) == {"hand.L", "hand.R"}, "both hands")
     bench.page.keyboard.up("Control")
-    wait_for(lambda: set(session.selection) == {"hand.L", "hand.R"}, "both hands")
     bench.seen()
     session.drag("hand.R", places["hand.R"] + [0.0, 0.25, 0.2])
     session.release()
@@ -355,9 +354,9 @@ def test_long_names_and_many_sliders_keep_the_panel_in_shape(bench):
         bench.page.set_viewport_size({"width": width, "height": height})
         for tab in ("Pose", "Joints", "Time", "File"):
             bench.tab(tab)
-            bench.page.wait_for_timeout(200)
-            box = bench.page.get_by_role("tab", name=tab).bounding_box()
-            assert box["x"] > width - 380
+            head = bench.page.get_by_role("tab", name=tab)
+            wait_for(lambda w=width, head=head: head.bounding_box()["x"] > w - 380, "the panel at the edge")
+            bench.seen()
             wide = bench.page.evaluate("document.documentElement.scrollWidth")
             assert wide <= width  # nothing pushes the page wider
     bench.tab("Joints")
@@ -370,15 +369,16 @@ def test_long_names_and_many_sliders_keep_the_panel_in_shape(bench):
 def test_a_small_window_shows_the_figure_and_the_timeline(bench, size):
     bench.fresh()
     bench.page.set_viewport_size({"width": size[0], "height": size[1]})
-    bench.page.wait_for_timeout(800)
-    strip = bench.page.locator("#posable-strip").bounding_box()
+    tab = bench.page.get_by_role("tab", name="Pose")
+
+    def fits():
+        left, _, right, bottom = strip_of(bench)
+        wide, panel = bench.page.evaluate("document.documentElement.scrollWidth"), tab.bounding_box()
+        covers = right >= panel["x"] and bottom >= panel["y"]
+        return left >= 0 and right <= size[0] and wide <= size[0] and not covers
+
+    wait_for(fits, "the strip inside the window and off the panel", patience=30.0)
     bench.shot(f"small_{size[0]}")
-    assert strip["x"] >= 0
-    assert strip["x"] + strip["width"] <= size[0]
-    assert bench.page.evaluate("document.documentElement.scrollWidth") <= size[0]
-    tabs = bench.page.get_by_role("tab", name="Pose").bounding_box()
-    beside = strip["x"] + strip["width"] < tabs["x"] or strip["y"] + strip["height"] < tabs["y"]
-    assert beside  # the strip does not cover the panel
     bench.page.set_viewport_size({"width": 800, "height": 560})
     bench.seen()
 

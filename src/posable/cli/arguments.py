@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,20 @@ from posable._files import read_regular
 MOST_FRAMES = 10_000_000  # of a path on the command line
 
 # --- Files and figures ---
+
+
+def add_figure(parser: argparse.ArgumentParser) -> None:
+    """Add the figure."""
+    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+
+
+def add_files(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add the input files of a verb that works on one take or on many, how they are read, and its output."""
+    parser.add_argument("files", metavar=what, nargs="+", help="one file, or several with a folder as -o")
+    parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
+    parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
+    parser.add_argument("--threads", type=int, help="number of threads (default: all cores)")
+    add_reading(parser)
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
@@ -58,9 +73,18 @@ def figure_of(name: str) -> ps.Skeleton:
     Raises:
         PosableError: The name is neither a figure nor a file with a skeleton.
     """
+    return character_of(name).skeleton
+
+
+def character_of(name: str) -> ps.Scene:
+    """Return the scene of a file with a skeleton, or of a built-in figure by name.
+
+    Raises:
+        PosableError: The name is neither a figure nor a file with a skeleton.
+    """
     if not Path(name).is_file():
         if name in ps.figures.names():
-            return ps.figures.get(name)
+            return ps.Scene(ps.figures.get(name))
         if not Path(name).exists() and not Path(name).suffix:
             raise ps.errors.unknown("figure", name, ps.figures.names())
     scene = ps.load(name)
@@ -68,7 +92,7 @@ def figure_of(name: str) -> ps.Skeleton:
         raise ps.errors.FormatError(
             path=name, expected="a file with a skeleton", found=scene.summary() or "an empty one"
         )
-    return scene.skeleton
+    return scene
 
 
 def slides_of(joint: ps.Joint) -> list[bool]:
@@ -87,13 +111,19 @@ def require_out(args: argparse.Namespace, example: str) -> str:
     return args.out
 
 
+def add_calibration(parser: argparse.ArgumentParser) -> None:
+    """Add how a figure is fitted to an actor."""
+    parser.add_argument("--symmetric", action="store_true", help="give left and right bones the same length")
+    parser.add_argument(
+        "--attach", action="append", default=[], metavar="MARKER=JOINT",
+        help="attach a marker to the bone of a joint; repeatable",
+    )  # fmt: skip
+    parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
+
+
 def attachments(words: list[str]) -> dict[str, str] | None:
     """Return {marker: joint} of MARKER=JOINT words."""
-    pairs = [word.partition("=") for word in words]
-    for marker, equals, joint in pairs:
-        if not (marker and equals and joint):
-            raise ps.PosableError(f"--attach: expected MARKER=JOINT, got {marker + equals + joint!r}")
-    return {marker: joint for marker, _, joint in pairs} or None
+    return dict(pair("--attach", "MARKER=JOINT", word) for word in words) or None
 
 
 # --- Goals ---
@@ -106,20 +136,13 @@ def add_goals(parser: argparse.ArgumentParser) -> None:
         goals.add_argument(flag, metavar=form, action="append", default=[], help=meaning)
     goals.add_argument("--balance", action="store_true", help="keep the centre of mass above the feet")
     goals.add_argument(
-        "--no-collision",
-        metavar="MARGIN",
-        nargs="?",
-        const=0.0,
-        type=float,
+        "--no-collision", metavar="MARGIN", nargs="?", const=0.0, type=float,
         help="keep the shapes of a robot this far off each other [m]; 0 by default",
-    )
+    )  # fmt: skip
     goals.add_argument(
-        "--posture",
-        nargs="?",
-        const="rest",
-        choices=("rest", "middle"),
+        "--posture", nargs="?", const="rest", choices=("rest", "middle"),
         help="stay near the rest pose or the middle of the joint ranges",
-    )
+    )  # fmt: skip
     goals.add_argument("--goals", metavar="FILE", help="read more goals from a TOML file")
 
 
@@ -156,6 +179,15 @@ def split(text: str, sign: str = "=") -> tuple[str, str]:
     if not found or not before or not after:
         raise ValueError(text)
     return before, after
+
+
+def pair(flag: str, form: str, word: str, read: Callable[[str], Any] = str) -> tuple[str, Any]:
+    """Return the two sides of a word of some form, such as GOAL=FACTOR, the second one as `read` returns it."""
+    try:
+        before, after = split(word)
+        return before, read(after)
+    except ValueError:
+        raise ps.PosableError(f"{flag}: expected {form}, got {word!r}") from None
 
 
 def axis_of(text: str) -> tuple[str, str, np.ndarray]:
@@ -280,7 +312,7 @@ def start_of(text: str | None, skeleton: ps.Skeleton) -> np.ndarray | None:
 
 def add_paths(parser: argparse.ArgumentParser) -> None:
     """Add the figure, its paths and its fixed goals."""
-    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+    add_figure(parser)
     parser.add_argument(
         "--path", metavar="BODY=FILE|X,Y,Z:X,Y,Z:...", action="append", default=[], required=True,
         help="a body and the points it passes through",
@@ -290,10 +322,7 @@ def add_paths(parser: argparse.ArgumentParser) -> None:
 
 def path_goal(word: str, args: argparse.Namespace) -> ps.goals.Goal:
     """Return the Position goal of BODY=FILE or BODY=X,Y,Z:X,Y,Z:..."""
-    try:
-        body, text = split(word)
-    except ValueError:
-        raise ps.PosableError(f"--path: expected BODY=FILE or BODY=X,Y,Z:X,Y,Z:..., got {word!r}") from None
+    body, text = pair("--path", "BODY=FILE or BODY=X,Y,Z:X,Y,Z:...", word)
     if Path(text).exists():
         try:
             points = np.loadtxt(text, delimiter=",", ndmin=2, comments="#")
@@ -314,3 +343,19 @@ def path_goal(word: str, args: argparse.Namespace) -> ps.goals.Goal:
     at = np.linspace(0.0, along[-1], round(args.seconds * args.fps) + 1)
     keep = np.concatenate([[True], lengths > 0.0])  # drop repeated corners
     return ps.goals.Position(body, np.stack([np.interp(at, along[keep], c[keep]) for c in corners.T], axis=1))
+
+
+# --- Results ---
+
+
+def show(args: argparse.Namespace, data: dict[str, Any], text: Any, *files: str | None, indent: int | None = None):
+    """Print a result: the data with --json, otherwise the text and the files that were written."""
+    if args.json:
+        print(json.dumps(data, indent=indent))
+    else:
+        print(text, *(f"wrote {file}" for file in files if file), sep="\n")
+
+
+def show_motion(args: argparse.Namespace, data: dict[str, Any], text: Any) -> None:
+    """Print a result with a motion, and whether it was written."""
+    show(args, data, text if args.out else f"{text}\nnothing written; use -o FILE to save the motion", args.out)

@@ -1,6 +1,7 @@
-"""`posable bench`: speed of this machine on the built-in figures, in about a minute.
+"""`posable bench`: measure the speed of this machine, in about a minute.
 
-Comparisons with other libraries and on recordings are made by `python -m benchmarks` in the source repository.
+Measures forward kinematics, the default solver on every built-in figure, and every solver on the limb. Comparisons
+with other libraries are made by `python -m benchmarks` in the source repository.
 """
 
 from __future__ import annotations
@@ -107,16 +108,9 @@ RESTARTS = 50
 PASSES = 3  # the fastest counts: other load only adds time
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "bench",
-        help="measure the speed of this machine, in about a minute",
-        description="Measure the speed of this machine, in about a minute once everything is compiled: forward "
-        "kinematics, the default solver on every built-in figure, and every solver on the limb.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
     parser.add_argument("--count", type=int, default=200, metavar="N", help="problems per figure (default: 200)")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,7 +1,11 @@
-"""`posable control FIGURE --path hand.R=...`: follow moving targets in a control loop with velocity limits."""
+"""`posable control FIGURE --path hand.R=...`: follow targets in a control loop within velocity and acceleration limits.
+
+Every command respects the limits, even if a path jumps or is out of reach. A path is a file with a point X,Y,Z per
+line, one line per tick, or waypoints on the command line. Fixed goals are given as for `posable solve`. Lengths are
+in metres, angles of goals in degrees.
+"""
 
 import argparse
-import json
 import sys
 import time
 from typing import Any
@@ -9,22 +13,14 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.cli.arguments import MOST_FRAMES, add_paths, figure_of, goals_of, path_goal, start_of
+from posable.cli.arguments import MOST_FRAMES, add_paths, figure_of, goals_of, path_goal, show, start_of
 
 EXAMPLE = "posable control panda --path hand=0.5,0.2,0.4:0.5,-0.2,0.4 --velocity 1.5 --plot speeds.png"
 BARS = 24  # characters of a bar
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "control",
-        help="follow targets in a control loop within velocity and acceleration limits",
-        description="Move bodies along paths in a control loop. Every command respects the position, velocity "
-        "and acceleration limits, even if a path jumps or is out of reach. A path is a file with a point X,Y,Z per "
-        "line, one line per tick, or waypoints on the command line. Fixed goals are given as for `posable solve`. "
-        "Lengths are in metres, angles of goals in degrees.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
     add_paths(parser)
     work = parser.add_argument_group("control loop")
     work.add_argument(
@@ -38,11 +34,9 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "--velocity", type=float, metavar="V", help="velocity limit of the joints [rad/s, m/s] (default: from the file)"
     )
     work.add_argument(
-        "--acceleration",
-        type=float,
-        metavar="A",
+        "--acceleration", type=float, metavar="A",
         help="acceleration limit of the joints [rad/s^2, m/s^2] (default: full speed in 0.1 s)",
-    )
+    )  # fmt: skip
     work.add_argument(
         "--jerk", type=float, metavar="J", help="jerk limit of the joints [rad/s^3, m/s^3] (default: none)"
     )
@@ -53,7 +47,6 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "-o", "--out", metavar="OUT", help="write the commands as a motion; the suffix selects the format"
     )
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,11 +64,8 @@ def run(args: argparse.Namespace) -> int:
     ticks = max(len(path.target) for path in paths) + round(args.stay * args.fps)
     steps, begin = [], time.perf_counter()
     for k in range(ticks):
-        steps.append(
-            controller.step(
-                {label: path.target[min(k, len(path.target) - 1)] for label, path in zip(labels, paths, strict=True)}
-            )
-        )
+        now = [path.target[min(k, len(path.target) - 1)] for path in paths]
+        steps.append(controller.step(dict(zip(labels, now, strict=True))))
         if args.live:
             _show(controller, steps[-1], k)
             time.sleep(max(begin + (k + 1) / args.fps - time.perf_counter(), 0.0))
@@ -95,19 +85,16 @@ def _report(args: argparse.Namespace, controller: ps.Controller, steps: list[Any
     shares = np.abs(velocities) / controller.velocity_limits
     fastest = int(shares.max(axis=0).argmax())
     held = sum(bool(step.active.any()) for step in steps)
-    if args.json:
-        worst = {name: float(values.max()) for name, values in errors.items()}
-        last = {name: float(values[-1]) for name, values in errors.items()}
-        data = {"ticks": len(steps), "limited": held, "rate": float(shares.max()), "worst": worst, "last": last}
-        print(json.dumps({**data, "ok": bool(steps[-1].ok)}))
-    else:
-        name = controller.skeleton.dof_names[fastest]
-        print(f"{len(steps)} ticks, {held} at a limit; fastest {name}, {shares.max():.0%} of its velocity limit")
-        for name, values in errors.items():
-            print(f"{name}: largest error {values.max():.3g}, at the end {values[-1]:.3g}")
-        print(f"at the end: {steps[-1]}")
-        for path in filter(None, (args.plot, args.out)):
-            print(f"wrote {path}")
+    data = {
+        "ticks": len(steps), "limited": held, "rate": float(shares.max()), "ok": bool(steps[-1].ok),
+        "worst": {name: float(values.max()) for name, values in errors.items()},
+        "last": {name: float(values[-1]) for name, values in errors.items()},
+    }  # fmt: skip
+    name = controller.skeleton.dof_names[fastest]
+    lines = [f"{len(steps)} ticks, {held} at a limit; fastest {name}, {shares.max():.0%} of its velocity limit"]
+    for name, values in errors.items():
+        lines.append(f"{name}: largest error {values.max():.3g}, at the end {values[-1]:.3g}")
+    show(args, data, "\n".join([*lines, f"at the end: {steps[-1]}"]), args.plot, args.out)
     return 0 if steps[-1].ok else 1
 
 

@@ -1,26 +1,21 @@
-"""`posable convert IN OUT`: convert a file to the format given by the suffix of OUT."""
+"""`posable convert IN OUT`: convert a figure, a motion or markers to another format.
+
+The suffix of OUT selects the format. A motion is resampled to --fps.
+"""
 
 import argparse
-import json
-from typing import Any
 
 import posable as ps
-from posable.cli.arguments import add_reading, read
+from posable.cli.arguments import add_reading, read, show
 
 EXAMPLE = "posable convert walk.bvh walk.glb"
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "convert",
-        help="convert a file to another format",
-        description="Convert a figure, a motion or markers to another format. A motion is resampled to --fps.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
     parser.add_argument("file", metavar="IN", help="input file")
     parser.add_argument("out", metavar="OUT", help="output file; its suffix selects the format")
     add_reading(parser)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,9 +24,7 @@ def run(args: argparse.Namespace) -> int:
     if args.fps is not None and scene.motion is not None and scene.motion.fps != args.fps:
         scene = scene.replace(motion=scene.motion.resample(args.fps), motions={})
     ps.save(args.out, scene)
-    if args.json:
-        holds = scene.summary().split(", ")
-        print(json.dumps({"in": args.file, "out": args.out, "holds": holds, "notes": list(scene.notes)}))
-    else:
-        print(f"wrote {args.out}: {scene.summary()}")
+    holds = scene.summary()
+    data = {"in": args.file, "out": args.out, "holds": holds.split(", "), "notes": list(scene.notes)}
+    show(args, data, f"wrote {args.out}: {holds}")
     return 0

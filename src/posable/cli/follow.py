@@ -1,26 +1,21 @@
-"""`posable follow FIGURE --path hand.R=path.csv -o OUT`: a motion that follows moving targets."""
+"""`posable follow FIGURE --path hand.R=path.csv -o OUT`: follow moving targets, frame by frame.
+
+Each frame starts from the previous pose. A path is a file with a point X,Y,Z per line, one line per frame, or
+waypoints on the command line. Fixed goals are given as for `posable solve`. Lengths are in metres, angles in degrees.
+"""
 
 import argparse
-import json
-from typing import Any
 
 import numpy as np
 
 import posable as ps
-from posable.cli.arguments import add_paths, figure_of, goals_of, path_goal, start_of
+from posable.cli.arguments import add_paths, figure_of, goals_of, path_goal, show_motion, start_of
 
 EXAMPLE = "posable follow panda --path hand=0.5,0.2,0.4:0.5,-0.2,0.4:0.4,0,0.6 --seconds 2 -o path.csv"
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "follow",
-        help="follow moving targets, frame by frame",
-        description="Follow moving targets; each frame starts from the previous pose. A path is a file with a point "
-        "X,Y,Z per line, one line per frame, or waypoints on the command line. Fixed goals are given as for `posable "
-        "solve`. Lengths are in metres, angles in degrees.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
     add_paths(parser)
     work = parser.add_argument_group("motion")
     work.add_argument("--fps", type=float, default=30.0, help="frames per second (default: 30)")
@@ -33,18 +28,15 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "--velocity", type=float, metavar="V", help="velocity limit of the joints [rad/s, m/s] (default: none)"
     )
     work.add_argument(
-        "--acceleration",
-        type=float,
-        metavar="A",
+        "--acceleration", type=float, metavar="A",
         help="acceleration limit of the joints [rad/s^2, m/s^2] (default: none)",
-    )
+    )  # fmt: skip
     work.add_argument(
         "--duration", metavar="SECONDS|fastest", help="move along the path from rest to rest in this time"
     )
     work.add_argument("--max-iterations", type=int, metavar="N", help="maximum number of iterations per frame")
     work.add_argument("--no-limits", action="store_true", help="ignore joint limits")
     parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,13 +53,9 @@ def run(args: argparse.Namespace) -> int:
     if args.out:
         ps.save(args.out, motion)
     reached = int(np.sum(motion.ok))
-    if args.json:
-        worst = {name: float(np.max(values, initial=0.0)) for name, values in motion.errors.items()}
-        step = float(motion.largest_step)
-        print(json.dumps({"frames": len(motion), "reached": reached, "worst": worst, "largest_step": step}))
-    else:
-        print(motion.__str__())
-        print(f"wrote {args.out}" if args.out else "nothing written; use -o FILE to save the motion")
+    worst = {name: float(np.max(values, initial=0.0)) for name, values in motion.errors.items()}
+    step = float(motion.largest_step)
+    show_motion(args, {"frames": len(motion), "reached": reached, "worst": worst, "largest_step": step}, motion)
     return 0 if reached == len(motion) else 1
 
 

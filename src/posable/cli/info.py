@@ -1,36 +1,26 @@
-"""`posable info FILE`: the contents of a file, with its skeleton as a tree."""
+"""`posable info FILE`: show the contents of a file: skeleton, limits, frames, markers, gaps."""
 
 import argparse
-import json
 import math
 from collections import Counter
 from typing import Any
 
 import posable as ps
-from posable.cli.arguments import add_reading, read, slides_of
+from posable.cli.arguments import add_reading, read, show, slides_of
 
 EXAMPLE = "posable info walk.bvh"
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "info",
-        help="show the contents of a file: skeleton, limits, frames, markers, gaps",
-        description="Show the contents of a file: the tree of its skeleton, limits, frames, markers and their gaps.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
     parser.add_argument("file", metavar="FILE", help="any file that Posable reads")
     add_reading(parser)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the contents of the file."""
     scene = read(args)
-    if args.json:
-        print(json.dumps(summary(scene, args.file), indent=2))
-    else:
-        print("\n".join(lines(scene, args.file)))
+    show(args, summary(scene, args.file), "\n".join(lines(scene, args.file)), indent=2)
     return 0
 
 

@@ -1,26 +1,22 @@
-"""`posable keyframes FIGURE 0=rest 1=reach.toml 2=rest -o OUT`: a motion through poses and goals at given times."""
+"""`posable keyframes FIGURE 0=rest 1=reach.toml 2=rest -o OUT`: create a motion through poses and goals at given times.
+
+A key is a time in seconds with a pose: rest, a TOML file with goals, or a frame of a motion file. Frames between keys
+respect the joint limits and the goals that both keys share.
+"""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import posable as ps
-from posable.cli.arguments import figure_of, split, start_of
+from posable.cli.arguments import add_figure, figure_of, show_motion, split, start_of
 
 EXAMPLE = "posable keyframes human 0=rest 1=reach.toml 2=rest --fps 30 -o reach.bvh"
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "keyframes",
-        help="create a motion through poses and goals at given times",
-        description="Create a motion through keys. A key is a time in seconds with a pose: rest, a TOML file with "
-        "goals, or a frame of a motion file. Frames between keys respect the joint limits and the goals that both "
-        "keys share.",
-    )
-    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
+    add_figure(parser)
     parser.add_argument("keys", metavar="SECONDS=KEY", nargs="+", help="rest, GOALS.toml or FILE[:FRAME]")
     parser.add_argument("--fps", type=float, default=30.0, help="frames per second (default: 30)")
     parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
@@ -29,7 +25,6 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         "--seed", type=int, default=0, help="seed of random starts for keys that are hard to reach (default: 0)"
     )
     parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,12 +38,9 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.out:
         ps.save(args.out, motion)
-    if args.json:
-        print(json.dumps({"frames": len(motion), "seconds": motion.duration, "notes": list(motion.notes)}))
-    else:
-        print(f"{len(motion)} frames, {motion.duration:g} s")
-        print("\n".join(motion.notes) or "no frame between the keys needed a correction")
-        print(f"wrote {args.out}" if args.out else "nothing written; use -o FILE to save the motion")
+    notes = "\n".join(motion.notes) or "no frame between the keys needed a correction"
+    data = {"frames": len(motion), "seconds": motion.duration, "notes": list(motion.notes)}
+    show_motion(args, data, f"{len(motion)} frames, {motion.duration:g} s\n{notes}")
     return 0
 
 

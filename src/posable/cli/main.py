@@ -2,8 +2,9 @@
 
 A verb is a module of this package, named in `VERBS`, with
 
+- a docstring: "`usage`: what it does.", then what else `--help` says;
 - `EXAMPLE`, a command line that works, shown by `posable --help`;
-- `add(subparsers)`, which adds its parser (named like the module, with hyphens) and returns it;
+- `add(parser)`, which adds its arguments to the parser named like the module, with hyphens;
 - `run(args)`, which does the work and returns `REACHED` or `NOT_REACHED`.
 """
 
@@ -122,12 +123,16 @@ def _parsers(verbs: Sequence[str]) -> tuple[Parser, dict[str, Parser]]:
     examples, of_verbs = [], {}
     for verb in verbs:
         module = import_module(f"posable.cli.{verb.replace('-', '_')}")
-        verb_parser = of_verbs[verb] = module.add(subparsers)
-        verb_parser.add_argument("--json", action="store_true", help="print the result as JSON")
-        verb_parser.set_defaults(run=module.run)
-        verb_parser.formatter_class = argparse.RawDescriptionHelpFormatter  # keeps examples on one line, for copying
-        verb_parser.description = textwrap.fill(verb_parser.description or "", 78)
-        verb_parser.epilog = f"example:\n  {module.EXAMPLE}"
+        head, _, more = (module.__doc__ or "").partition("\n")
+        what = head.partition("`: ")[2]
+        text = " ".join([what[:1].upper() + what[1:], *more.split()])
+        of_verbs[verb] = subparsers.add_parser(
+            verb, help=what.rstrip("."), description=textwrap.fill(text, 78),
+            epilog=f"example:\n  {module.EXAMPLE}", formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        module.add(of_verbs[verb])
+        of_verbs[verb].add_argument("--json", action="store_true", help="print the result as JSON")
+        of_verbs[verb].set_defaults(run=module.run)
         examples.append(f"  {module.EXAMPLE}")
     exit_codes = "exit codes: 0 reached, 1 not reached, 2 wrong call or bad file"
     parser.epilog = "\n".join((["examples:", *examples, ""] if examples else []) + [exit_codes])

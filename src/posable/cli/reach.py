@@ -1,32 +1,28 @@
-"""`posable reach FIGURE --site SITE`: which points a site can reach within the joint limits, and how well."""
+"""`posable reach FIGURE --site SITE`: map the points that a figure can reach within its limits.
+
+The points are a grid, or those given with --at.
+"""
 
 import argparse
-import json
 from typing import Any
 
 import numpy as np
 
 import posable as ps
-from posable.cli.arguments import figure_of
+from posable.cli.arguments import add_figure, figure_of, numbers, show
 from posable.cli.progress import ProgressBar
 
 EXAMPLE = "posable reach human --site hand.R --plot reach.png"
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "reach",
-        help="map the points that a figure can reach within its limits",
-        description="Map the points that a figure can reach within its limits, on a grid or at given points.",
-    )
-    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
+    add_figure(parser)
     parser.add_argument("--site", required=True, help="the site or joint that reaches")
     parser.add_argument("--grid", type=float, default=0.1, metavar="METRES", help="spacing of the grid (default: 0.1)")
     parser.add_argument("--at", action="append", metavar="X,Y,Z", help="a point to test instead of a grid; repeatable")
     parser.add_argument("--orientations", type=int, metavar="N", help="test N orientations at every point")
     parser.add_argument("--plot", metavar="FILE", help="draw sections of the workspace")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,35 +30,24 @@ def run(args: argparse.Namespace) -> int:
     skeleton = figure_of(args.figure)
     points = None if args.at is None else np.array([_point(text) for text in args.at])
     reach = ps.reach(
-        skeleton,
-        args.site,
-        points,
-        grid=args.grid,
-        orientations=args.orientations,
+        skeleton, args.site, points, grid=args.grid, orientations=args.orientations,
         progress=None if args.json else ProgressBar(),
-    )
+    )  # fmt: skip
     if args.plot:
         reach.plot(args.plot)
-    if args.json:
-        print(json.dumps(_as_json(reach, points is not None)))
-    else:
-        print(reach)
-        for point, good, room in zip(reach.points, reach.reachable, reach.clearance, strict=True) if args.at else ():
-            verdict = f"reached, {room:.3f} clear of the limits" if good else "out of reach"
-            print(f"  {', '.join(f'{x:g}' for x in point)}: {verdict}")
-        if args.plot:
-            print(f"wrote {args.plot}")
+    lines = [str(reach)]
+    for point, good, room in zip(reach.points, reach.reachable, reach.clearance, strict=True) if args.at else ():
+        verdict = f"reached, {room:.3f} clear of the limits" if good else "out of reach"
+        lines.append(f"  {', '.join(f'{x:g}' for x in point)}: {verdict}")
+    show(args, _as_json(reach, points is not None), "\n".join(lines), args.plot)
     return 0 if (reach.reachable.all() if args.at else reach.reachable.any()) else 1
 
 
-def _point(text: str) -> list[float]:
+def _point(text: str) -> np.ndarray:
     try:
-        numbers = [float(part) for part in text.split(",")]
+        return numbers(text, 3)
     except ValueError:
-        numbers = []
-    if len(numbers) != 3:
-        raise ps.PosableError(f"--at: expected three numbers X,Y,Z, got {text!r}")
-    return numbers
+        raise ps.PosableError(f"--at: expected three numbers X,Y,Z, got {text!r}") from None
 
 
 def _as_json(reach: Any, listed: bool) -> dict[str, Any]:

@@ -1,28 +1,24 @@
-"""`posable render take.bvh -o take.mp4`: a picture or a video of a figure, without a display."""
+"""`posable render take.bvh -o take.mp4`: make a picture or a video of a figure or a take.
+
+A picture is a PNG, a video an MP4 or GIF; HTML is a self-contained page. Neither a display nor a GPU is needed.
+"""
 
 import argparse
-import json
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import posable as ps
 from posable._files import write_files
+from posable.cli.arguments import show
 
 EXAMPLE = "posable render walk.bvh -o walk.mp4"
 SUFFIXES = (".png", ".gif", ".mp4", ".html")
 MOST = 20  # takes listed in a message
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "render",
-        help="make a picture or a video of a figure or a take",
-        description="Make a picture (PNG), a video (MP4, GIF) or a self-contained page (HTML) of a figure or a "
-        "take. It needs neither a display nor a GPU.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
     parser.add_argument("file", metavar="FILE", help="a figure, a take or a .posable project; or a figure's name")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="output file: .png, .mp4, .gif or .html")
     parser.add_argument("--skeleton", metavar="FILE", help="the figure of an AMC or CSV file")
@@ -31,7 +27,6 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--frame", type=int, help="frame of the take, for a PNG (default: 0)")
     parser.add_argument("--fps", type=float, help="frame rate, at most that of the take (default: its own, up to 60)")
     parser.add_argument("--transparent", action="store_true", help="PNG: only the figure, on a transparent background")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,12 +67,10 @@ def run(args: argparse.Namespace) -> int:
             write_files({out: film.film(pictures, motion.fps, kind)})
     takes = tuple(scene.motions)
     take = next((name for name, one in scene.motions.items() if one is scene.motion), None)
-    if args.json:
-        print(json.dumps({"output": str(out), "frames": count, "width": size[0], "height": size[1], "take": take}))
-        return 0
-    print(f"{out}: {count} frame{'s' * (count > 1)}, {out.stat().st_size / 1e6:.1f} MB")
+    text = f"{out}: {count} frame{'s' * (count > 1)}, {out.stat().st_size / 1e6:.1f} MB"
     if len(takes) > 1 and take is not None and args.take is None:
-        print(f"rendered the first of {len(takes)} takes; --take selects another: {_listed(takes)}")
+        text += f"\nrendered the first of {len(takes)} takes; --take selects another: {_listed(takes)}"
+    show(args, {"output": str(out), "frames": count, "width": size[0], "height": size[1], "take": take}, text)
     return 0
 
 

@@ -1,31 +1,26 @@
-"""`posable retarget MOTION... --to FIGURE -o OUT`: transfer motions to another figure."""
+"""`posable retarget MOTION... --to FIGURE -o OUT`: transfer a motion to another figure, human or robot.
+
+Foot contacts are kept, and joint limits hold.
+"""
 
 import argparse
-import json
 from typing import Any
 
 import posable as ps
 from posable.cli import batch
-from posable.cli.arguments import add_reading, figure_of, read, read_quietly
+from posable.cli.arguments import add_files, character_of, figure_of, read, read_quietly, show
 
 EXAMPLE = "posable retarget take.bvh --to robot.urdf -o out.csv"
 WORST_SLIP = 0.005  # [m] of a planted foot
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "retarget",
-        help="transfer a motion to another figure, human or robot",
-        description="Transfer a motion to another figure, human or robot, with its foot contacts and within limits.",
-    )
-    parser.add_argument("files", metavar="MOTION", nargs="+", help="one file, or several with a folder as -o")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
+    add_files(parser, "MOTION")
     parser.add_argument("--to", required=True, metavar="FIGURE", help="a file with a skeleton, or a figure by name")
-    parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
     parser.add_argument(
         "--map", action="append", default=[], metavar="FROM=TO", help="map a joint to a joint; FROM= leaves it out"
     )
-    parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
     parser.add_argument(
         "--smooth",
         type=float,
@@ -36,21 +31,12 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--no-contacts", action="store_true", help="do not lock planted feet")
     parser.add_argument("--no-touches", action="store_true", help="do not preserve hand contacts")
     parser.add_argument(
-        "--objects",
-        action="append",
-        default=[],
-        metavar="OBJ",
-        help="a mesh to stand on and to avoid; repeatable",
+        "--objects", action="append", default=[], metavar="OBJ", help="a mesh to stand on and to avoid; repeatable"
     )
     parser.add_argument(
-        "--layout",
-        choices=("mujoco", "gmr", "beyondmimic", "unitree"),
-        help="layout of robot motion for training code",
+        "--layout", choices=("mujoco", "gmr", "beyondmimic", "unitree"), help="layout of robot motion for training code"
     )
-    parser.add_argument("--threads", type=int, help="number of threads (default: all cores)")
-    add_reading(parser)
     batch.add(parser)
-    return parser
 
 
 def counterparts(words: list[str]) -> dict[str, str | None] | None:
@@ -78,17 +64,20 @@ def retargeted(args: argparse.Namespace, scene: ps.Scene) -> tuple[Any, list[flo
     """Retarget and save; return the result, the slips of planted feet [m], and whether it is complete."""
     if scene.motion is None:
         raise ps.PosableError(f"{args.file}: expected a file with motion, found none")
+    target = character_of(args.to)
     result = ps.retarget(
-        scene.motion, figure_of(args.to), counterparts(args.map), contacts=not args.no_contacts,
+        scene.motion, target.skeleton, counterparts(args.map), contacts=not args.no_contacts,
         touches=not args.no_touches, objects=args.objects, smooth=args.smooth, threads=args.threads,
         progress=not args.json,
     )  # fmt: skip
+    complete = len(result) == len(scene.motion)
     if args.out:
-        ps.save(args.out, result, layout=args.layout)
+        scene = ps.Scene(result.skeleton, result, meshes=target.meshes, name=result.name)
+        ps.save(args.out, scene, layout=args.layout)
     if args.report:
         result.save_report(args.report)
     slips = [] if result.contacts is None else [float(slip) for slip in result.contacts.slips(result)]
-    return result, slips, len(result) == len(scene.motion)
+    return result, slips, complete
 
 
 def work(args: argparse.Namespace) -> batch.FileResult:
@@ -105,17 +94,11 @@ def run_one(args: argparse.Namespace) -> int:
     """Retarget one file and print the outcome."""
     scene = read(args)
     result, slips, whole = retargeted(args, scene)
-    quality = ps.motion_quality(result, scene.motion, objects=args.objects) if len(result) > 2 else None
-    if args.json:
-        rows = {role: list(pair) for role, pair in result.mapping.items()}
-        print(json.dumps({
-            "frames": len(result), "scale": result.scale, "mapping": rows, "slips": slips, "notes": list(result.notes),
-            "quality": None if quality is None else dict(quality), "out": args.out, "report": args.report,
-        }))  # fmt: skip
-    else:
-        print(result)
-        if quality is not None:
-            print(f"quality:\n{quality}")
-        if args.out:
-            print(f"wrote {args.out}")
+    quality = ps.motion_quality(result, result.source, objects=args.objects) if len(result) > 2 else None
+    data = {
+        "frames": len(result), "scale": result.scale, "slips": slips, "notes": list(result.notes),
+        "mapping": {role: list(pair) for role, pair in result.mapping.items()},
+        "quality": None if quality is None else dict(quality), "out": args.out, "report": args.report,
+    }  # fmt: skip
+    show(args, data, result if quality is None else f"{result}\nquality:\n{quality}", args.out, args.report)
     return 1 if not whole or max(slips, default=0.0) > WORST_SLIP else 0

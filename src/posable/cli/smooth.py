@@ -1,33 +1,25 @@
-"""`posable smooth MOTION... -o OUT`: remove jitter from the motion of one file or many, with planted feet locked."""
+"""`posable smooth MOTION... -o OUT`: remove jitter by one optimisation over all frames.
+
+Joint limits hold and planted feet stay put.
+"""
 
 import argparse
-import json
 from typing import Any
 
 import posable as ps
 from posable.cli import batch
-from posable.cli.arguments import add_reading, read, read_quietly, require_out
+from posable.cli.arguments import add_files, read, read_quietly, require_out, show
 
 EXAMPLE = "posable smooth take.bvh --seconds 0.1 -o smooth.bvh --report report.html"
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "smooth",
-        help="remove jitter by one optimisation over all frames",
-        description="Remove jitter by one optimisation over all frames. Joint limits hold and planted feet stay put.",
-    )
-    parser.add_argument("files", metavar="MOTION", nargs="+", help="one file, or several with a folder as -o")
-    parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
+    add_files(parser, "MOTION")
     parser.add_argument("--seconds", type=float, default=0.1, help="smooth out motion faster than this (default: 0.1)")
     parser.add_argument("--no-contacts", action="store_true", help="do not lock planted feet")
     parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
-    parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
-    parser.add_argument("--threads", type=int, help="number of threads (default: all cores)")
-    add_reading(parser)
     batch.add(parser)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,15 +57,7 @@ def run_one(args: argparse.Namespace) -> int:
     """Smooth one file and print the outcome."""
     result = smoothed(args, read(args))
     before, after = result.accelerations
-    if args.json:
-        print(
-            json.dumps(
-                {"frames": len(result), "acceleration_before": before, "acceleration_after": after, "out": args.out}
-            )
-        )
-    else:
-        print(f"{len(result)} frames: mean acceleration {before:.2f} before, {after:.2f} after [rad/s^2]")
-        for place in (args.out, args.report):
-            if place:
-                print(f"wrote {place}")
+    data = {"frames": len(result), "acceleration_before": before, "acceleration_after": after, "out": args.out}
+    text = f"{len(result)} frames: mean acceleration {before:.2f} before, {after:.2f} after [rad/s^2]"
+    show(args, data, text, args.out, args.report)
     return 0

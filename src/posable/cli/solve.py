@@ -1,4 +1,8 @@
-"""`posable solve FIGURE --reach hand.R=0.4,1.2,0.3 ...`: find a pose for goals on the command line or in files."""
+"""`posable solve FIGURE [GOALS...] --reach hand.R=0.4,1.2,0.3 ...`: find a pose that meets goals.
+
+Lengths are in metres, angles in degrees. Write negative numbers after an equals sign. Every goal flag may be
+repeated.
+"""
 
 import argparse
 import dataclasses
@@ -10,20 +14,14 @@ import numpy as np
 import posable as ps
 from posable._files import write_text
 from posable.cli import batch
-from posable.cli.arguments import add_goals, figure_of, goals_of, slides_of, split, start_of
+from posable.cli.arguments import add_figure, add_goals, figure_of, goals_of, pair, slides_of, start_of
 
 EXAMPLE = "posable solve human --fix foot.L,foot.R --reach hand.R=-0.4,1.2,0.3 --aim head:z=0,1.5,3 --plot pose.png"
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "solve",
-        help="find a pose that meets goals",
-        description="Find a pose that meets the goals. Lengths are in metres, angles in degrees. Write negative "
-        "numbers after an equals sign. Every goal flag may be repeated.",
-    )
-    parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
+    add_figure(parser)
     parser.add_argument("files", metavar="GOALS", nargs="*", help="TOML files with goals; each file gives one pose")
     add_goals(parser)
     parser.add_argument("--write-goals", metavar="FILE", help="write all goals to a TOML file")
@@ -51,7 +49,6 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
         help="write the pose as one frame: bvh, amc, glb, csv or npz",
     )
     batch.add(parser)
-    return parser
 
 
 def restarts_of(text: str) -> int | str:
@@ -109,10 +106,7 @@ def solver_of(name: str, words: list[str], **given: Any) -> Any:
     known = {field.name: field for field in dataclasses.fields(method)}
     options = {key: value for key, value in given.items() if value is not None}
     for word in words:
-        try:
-            key, text = split(word)
-        except ValueError:
-            raise ps.PosableError(f"--option: expected NAME=VALUE, got {word!r}") from None
+        key, text = pair("--option", "NAME=VALUE", word)
         if key not in known:
             raise ps.errors.unknown(f"option of {name}", key, known)
         options[key] = ps.solvers.option_value(text)
@@ -122,11 +116,7 @@ def solver_of(name: str, words: list[str], **given: Any) -> Any:
 def weighted(goals: list[ps.goals.Goal], words: list[str]) -> list[ps.goals.Goal]:
     """Multiply the weights of goals by label, GOAL=FACTOR."""
     for word in words:
-        try:
-            label, text = split(word)
-            factor = float(text)
-        except ValueError:
-            raise ps.PosableError(f"--weight: expected GOAL=FACTOR, got {word!r}") from None
+        label, factor = pair("--weight", "GOAL=FACTOR", word, float)
         chosen = [goal for goal in goals if goal.label == label]
         if not chosen or factor < 0.0:
             raise ps.errors.unknown("goal", label, [goal.label for goal in goals if goal.label])
@@ -140,13 +130,8 @@ def weighted(goals: list[ps.goals.Goal], words: list[str]) -> list[ps.goals.Goal
 def prepared(args: argparse.Namespace) -> ps.Skeleton:
     """Return the figure of a command line, with its frozen joints and their strengths."""
     skeleton = figure_of(args.figure)
-    strengths = {}
-    for word in args.strength:
-        try:
-            joint, text = split(word)
-            strengths[joint] = float(text)
-        except ValueError:
-            raise ps.PosableError(f"--strength: expected JOINT=S, got {word!r}") from None
+    strengths = dict(pair("--strength", "JOINT=S", word, float) for word in args.strength)
+    for joint in strengths:
         skeleton.joint(joint)  # raises for a wrong name
     if strengths:
         joints = [dataclasses.replace(j, gain=strengths.get(j.name, j.gain)) for j in skeleton.joints]

@@ -1,4 +1,7 @@
-"""`posable studio [FILE]`: pose a figure in the browser."""
+"""`posable studio [FILE]`: pose a figure in the browser.
+
+Drag a handle and the figure follows. Without a file, a human.
+"""
 
 import argparse
 import json
@@ -16,13 +19,8 @@ EXAMPLE = "posable studio walk.bvh"
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "studio",
-        help="pose a figure in the browser",
-        description="Pose a figure in the browser: drag a handle and the figure follows. Without a file, a human.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
     parser.add_argument(
         "file", metavar="FILE", nargs="?",
         help="a figure, a take or a .posable project, watched for changes; or a figure's name",
@@ -32,13 +30,10 @@ def add(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--no-browser", action="store_true", help="print the address without opening a browser")
     parser.add_argument("--fresh", action="store_true", help="do not recover unsaved work")
     parser.add_argument(
-        "--detail",
-        type=float,
-        default=1.0,
+        "--detail", type=float, default=1.0,
         help="level of detail of the body, 0.2 to 2 (default: 1); reduced if pages are slow",
-    )
+    )  # fmt: skip
     parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)  # ends by itself, for tests
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

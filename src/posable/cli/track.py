@@ -1,50 +1,43 @@
-"""`posable track MARKERS... --figure FIGURE -o OUT`: motion from the markers of one file or many, or from cameras."""
+"""`posable track MARKERS... --figure FIGURE -o OUT`: compute motion from markers (C3D, TRC) or 2D keypoints.
+
+The figure is fitted to the actor, then every frame is tracked.
+"""
 
 import argparse
-import json
 from typing import Any
 
 import posable as ps
 from posable.cli import batch
-from posable.cli.arguments import add_reading, attachments, figure_of, read, read_quietly, require_out
+from posable.cli.arguments import (
+    add_calibration,
+    add_files,
+    attachments,
+    figure_of,
+    read,
+    read_quietly,
+    require_out,
+    show,
+)
 
 EXAMPLE = "posable track markers.c3d --figure actor.asf -o take.bvh --report report.html"
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "track",
-        help="compute motion from markers (C3D, TRC): calibrate the figure, then track",
-        description="Turn markers into motion: calibrate the figure to the actor, then track every frame.",
-    )
-    parser.add_argument("files", metavar="MARKERS", nargs="+", help="one file, or several with a folder as -o")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
+    add_files(parser, "MARKERS")
     parser.add_argument("--figure", metavar="FIGURE", help="a file with a skeleton, or a figure by name")
     parser.add_argument(
         "--cameras", metavar="TOML", help="camera calibration; MARKERS are then 2D keypoints (.npz, .npy)"
     )
     parser.add_argument("--names", metavar="SET", help="set of keypoints, such as coco17 or mediapipe33")
-    parser.add_argument("-o", "--out", metavar="OUT", help="output file; its suffix selects the format")
-    parser.add_argument("--report", metavar="HTML", help="write a report for the browser")
     parser.add_argument(
         "--smooth", type=float, default=0.0, metavar="SECONDS", help="smooth out motion faster than this (default: 0)"
     )
     parser.add_argument(
         "--as-is", action="store_true", help="skip calibration: FIGURE is an actor from posable calibrate"
     )
-    parser.add_argument("--symmetric", action="store_true", help="give left and right bones the same length")
-    parser.add_argument(
-        "--attach",
-        action="append",
-        default=[],
-        metavar="MARKER=JOINT",
-        help="attach a marker to the bone of a joint; repeatable",
-    )
-    parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
-    parser.add_argument("--threads", type=int, help="number of threads (default: all cores)")
-    add_reading(parser)
+    add_calibration(parser)
     batch.add(parser)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,14 +86,11 @@ def run_cameras(args: argparse.Namespace) -> int:
     motion = ps.retarget(take.motion, figure_of(args.figure)) if args.figure else take.motion
     ps.save(out, motion)
     report = take.report
-    if args.json:
-        print(json.dumps({
-            "ok": report.ok, "verdict": report.verdict, "repairs": list(report.repairs), "frames": report.frames,
-            "seconds": report.seconds, "camera_errors": report.camera_errors, "seen": report.seen, "out": out,
-        }))  # fmt: skip
-    else:
-        print(report)
-        print(f"wrote {out}")
+    data = {
+        "ok": report.ok, "verdict": report.verdict, "repairs": list(report.repairs), "frames": report.frames,
+        "seconds": report.seconds, "camera_errors": report.camera_errors, "seen": report.seen, "out": out,
+    }  # fmt: skip
+    show(args, data, report, out)
     return 0 if report.ok else 1
 
 
@@ -116,22 +106,15 @@ def run_one(args: argparse.Namespace) -> int:
     """Track one file and print the outcome."""
     figure, take = tracked(args, read(args))
     report = take.report
-    lost = report.count(2)
-    if args.json:
-        print(json.dumps({
-            "ok": report.ok, "verdict": report.verdict, "repairs": list(report.repairs), "notes": list(report.notes),
-            "frames_to_check": [list(span) for span in report.frames_to_check],
-            "frames": report.frames, "seconds": report.seconds, "mean_error": report.mean,
-            "marker_errors": dict(report.marker_errors), "failed": lost, "repaired": report.count(1),
-            "blind": report.count(3),
-            "outliers": [list(o) for o in report.outliers], "gaps": [list(g) for g in report.gaps],
-            "unmatched": list(report.unmatched), "out": args.out, "report": args.report, "stopped": report.stopped,
-        }))  # fmt: skip
-    else:
-        if "calibration" in figure.info:
-            print(figure.info["calibration"])
-        print(report)
-        for place in (args.out, args.report):
-            if place:
-                print(f"wrote {place}")
+    data = {
+        "ok": report.ok, "verdict": report.verdict, "repairs": list(report.repairs), "notes": list(report.notes),
+        "frames_to_check": [list(span) for span in report.frames_to_check],
+        "frames": report.frames, "seconds": report.seconds, "mean_error": report.mean,
+        "marker_errors": dict(report.marker_errors), "failed": report.count(2), "repaired": report.count(1),
+        "blind": report.count(3),
+        "outliers": [list(o) for o in report.outliers], "gaps": [list(g) for g in report.gaps],
+        "unmatched": list(report.unmatched), "out": args.out, "report": args.report, "stopped": report.stopped,
+    }  # fmt: skip
+    calibration = f"{figure.info['calibration']}\n" if "calibration" in figure.info else ""
+    show(args, data, f"{calibration}{report}", args.out, args.report)
     return 0 if report.ok else 1

@@ -1,8 +1,11 @@
-"""`posable warm-up [FIGURE] [--reach ...]`: compile ahead of time what a program needs."""
+"""`posable warm-up [FIGURE] [--reach ...]`: compile ahead of time what a program needs.
+
+Later calls then do not wait for the compiler. Without a figure, a solver or a part, everything is compiled (some
+minutes). With POSABLE_COMPILE=never, a program raises an error instead of compiling.
+"""
 
 import argparse
 import json
-from typing import Any
 
 import posable as ps
 from posable.cli.arguments import add_goals, figure_of, goals_of
@@ -10,22 +13,14 @@ from posable.cli.arguments import add_goals, figure_of, goals_of
 EXAMPLE = "posable warm-up panda --solver newton --part control"
 
 
-def add(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the verb's parser."""
-    parser = subparsers.add_parser(
-        "warm-up",
-        help="compile ahead of time what a program needs",
-        description="Compile the engine into the cache, so that later calls do not wait for the compiler. Without a "
-        "figure, a solver or a part, compile everything (some minutes). With POSABLE_COMPILE=never, a program raises "
-        "an error instead of compiling.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the verb."""
     parser.add_argument("figure", metavar="FIGURE", nargs="?", help="the figure to solve for, by name or file")
     add_goals(parser)
     parser.add_argument("--solver", action="append", metavar="NAME", help="a solver to compile (default: newton)")
     parser.add_argument(
         "--part", action="append", metavar="NAME", choices=PARTS, help=f"a part to compile as well: {', '.join(PARTS)}"
     )
-    return parser
 
 
 PARTS = ("kinematics", "reach", "limb", "control", "motion", "markers")

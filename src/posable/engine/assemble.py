@@ -301,8 +301,8 @@ def carry_wrenches(figure, ws, out):
 @entry
 def evaluate(figure, order, springs, theta, work, d, exact, gradient, hessian, errors):
     """Return the energy at theta (n,); write gradient (n,), dense symmetric Hessian (n, n) and errors (g,)."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
-    ws = workspace(work, n, b, g, d)
+    n = figure.dof.shape[0]
+    ws, _ = workspace(figure, springs.kind.shape[0], work, d)
     total = energy_at(figure, springs, theta, ws)
     copy_into(ws.error, errors)
     derivatives(figure, order, springs, theta, ws, exact)
@@ -438,8 +438,7 @@ def judge_batch(
         good: (t,) written: 1 if every limit is respected and every error is within its tolerance.
         energies: (t,) written.
     """
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
+    ws, _ = workspace(figure, kind.shape[0], work, d)
     for t in range(poses.shape[0]):
         springs = springs_of(kind, constants, targets, t, pull, home)
         reached, energies[t] = judge(figure, springs, tolerances, lower, upper, poses[t], ws)

@@ -332,7 +332,7 @@ def add_contact(figure, row, ws, q, p, d, count, exact):
 @entry
 def measure_pairs(figure, poses, work, first, last, size, distances):
     """Write the distances (t, p) [m] of the pairs first..last at poses (t, n); FAR where they exceed size."""
-    ws = workspace(work, figure.dof.shape[0], figure.body.shape[0], 0, 1)
+    ws, _ = workspace(figure, 0, work, 1)
     for t in range(poses.shape[0]):
         forward(figure, poses[t], ws)
         for p in range(first, last):

@@ -439,8 +439,8 @@ def follow_targets(
     constants and targets (T or 1, g, ...). The walk begins at state[WANTED]. Writes poses (T, n), errors (T, g)
     [m, rad] and iterations (T,). state[ACTIVE] is 1 where the last frame was held back by `reach`.
     """
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
+    n, g = figure.dof.shape[0], kind.shape[0]
+    ws, _ = workspace(figure, g, work, d)
     levels, _ = carve_levels(work, 0, 0, n, g, d)
     for t in range(poses.shape[0]):
         springs = springs_of(kind, constants, targets, t, state[PULL], state[HOME])
@@ -482,8 +482,8 @@ def predict(springs, state, ws, dt, together):
 @kernel
 def control_tick(figure, order, tree, springs, levels, state, params, work, d, errors):
     """Advance a controller, state (ROWS, n) and params (PARAMS,), by one tick; write its errors (g,) [m, rad]."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], springs.kind.shape[0]
-    ws = workspace(work, n, b, g, d)
+    n = figure.dof.shape[0]
+    ws, _ = workspace(figure, springs.kind.shape[0], work, d)
     dt = params[DT]
     shorten_rotation_vectors(figure, state)
     together = levels.scale.shape[0] > 0

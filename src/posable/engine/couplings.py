@@ -465,8 +465,8 @@ def add_couplings(figure, order, springs, theta, ws, exact):
 @entry
 def hold_springs(figure, kind, constants, targets, poses, work, d, chosen):
     """Move the targets of the springs marked in chosen (t, g) to where they are met at poses (t, n), in place."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
+    g = kind.shape[0]
+    ws, _ = workspace(figure, g, work, d)
     for t in range(poses.shape[0]):
         springs = Springs(kind, constants[t], targets[t], poses[t], poses[t])
         forward(figure, poses[t], ws)

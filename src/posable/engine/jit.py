@@ -32,7 +32,7 @@ from typing import Any
 
 MODES = ("linked", "plain", "python")
 PACKAGE = __name__.partition(".")[0]
-MAGIC = b"posable compiled code 1\n"
+MAGIC = b"posable compiled code 2\n"
 KERNELS_INSIDE = re.compile(rb"engine\.jit import (\([^)]*|[^\n]*)\b(entry|kernel|small|optional)\b")
 MOST_THREADS = 256
 
@@ -364,9 +364,12 @@ def call_directly(loop: Any, arguments: tuple[Any, ...], known: dict[Any, Any], 
 
 
 def forbid_compiling(forbidden: bool = True) -> None:
-    """Forbid (or allow again) compiling in this process: kernels missing from the cache raise CompilingForbidden.
+    """Forbid compiling in this process: kernels missing from the cache raise CompilingForbidden.
 
     A control loop calls this after warming up, so that it never waits for the compiler.
+
+    Args:
+        forbidden: False allows compiling again.
     """
     global _forbidden  # noqa: PLW0603 - one switch for the process
     _forbidden = bool(forbidden)
@@ -466,7 +469,7 @@ def read_cached(path: Path, rebuild: Callable[[bytes], Any] = bytes) -> Any:
     except OSError:
         return None
     body = content[len(MAGIC) + 32 :]
-    if content[: len(MAGIC)] != MAGIC or hashlib.sha256(body).digest() != content[len(MAGIC) : len(MAGIC) + 32]:
+    if content[: len(MAGIC) + 32] != _head(path, body):
         say(f"a file of the compile cache is damaged ({path}): compiling it again")
         return None
     try:
@@ -476,6 +479,11 @@ def read_cached(path: Path, rebuild: Callable[[bytes], Any] = bytes) -> Any:
         return None
 
 
+def _head(path: Path, body: bytes) -> bytes:
+    """Return what precedes the body of a cache file; the checksum covers the name: no file can replace another."""
+    return MAGIC + hashlib.sha256(path.name.encode() + b"\n" + body).digest()
+
+
 def write_cached(path: Path, body: bytes) -> None:
     """Write bytes to a cache file atomically; if that fails, say so once and continue."""
     scratch = None
@@ -483,7 +491,7 @@ def write_cached(path: Path, body: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.stem, suffix=".part", delete=False) as file:
             scratch = Path(file.name)
-            file.write(MAGIC + hashlib.sha256(body).digest() + body)
+            file.write(_head(path, body) + body)
         _make_room(path)
         scratch.replace(path)  # atomic: of two processes that compile at once, either may win
     except OSError as error:

@@ -379,11 +379,11 @@ def forward_batch(figure, poses, work, d, positions, rotations, twists):
 
     The twists are taken at the world's origin. Where twists has no row, none are written.
     """
-    n, b = figure.dof.shape[0], figure.body.shape[0]
-    ws = workspace(work, n, b, 0, d)
+    n = figure.dof.shape[0]
+    ws, _ = workspace(figure, 0, work, d)
     for t in range(poses.shape[0]):
         forward(figure, poses[t], ws)
-        for body in range(b):
+        for body in range(figure.body.shape[0]):
             for k in range(3):
                 positions[t, body, k] = ws.origin[k] + ws.position[body, k]
             for k in range(9):

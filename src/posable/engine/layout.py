@@ -219,6 +219,11 @@ WORKSPACE_SHAPES: Shapes = {
 }  # fmt: skip
 
 
+def size_of(shapes: Shapes, **sizes: int) -> int:
+    """Return how many numbers the arrays of a record hold."""
+    return sum(math.prod(sizes[one] if isinstance(one, str) else one for one in shape) for shape in shapes.values())
+
+
 def workspace_shapes(n: int, b: int, g: int, d: int) -> dict[str, tuple[int, ...]]:
     """Return the shape of every array of a `Workspace`."""
     sizes = {"n": n, "b": b, "g": g, "d": d, "sticky": g + 1}
@@ -231,7 +236,7 @@ def workspace_shapes(n: int, b: int, g: int, d: int) -> dict[str, tuple[int, ...
 @lru_cache(maxsize=256)
 def work_size(n: int, b: int, g: int, d: int) -> int:
     """Return the size of the flat array that `workspace` divides."""
-    return sum(math.prod(shape) for shape in workspace_shapes(n, b, g, d).values())
+    return size_of(WORKSPACE_SHAPES, n=n, b=b, g=g, d=d, sticky=g + 1)
 
 
 # --- Records as views of flat arrays ---
@@ -292,11 +297,11 @@ carve_workspace = carver(Workspace, WORKSPACE_SHAPES, "n, b, g, d", sticky="g + 
 
 
 @kernel
-def workspace(work, n, b, g, d):
-    """Return the arrays of a `Workspace` as views of one flat array of `work_size(n, b, g, d)` numbers."""
-    ws, _ = carve_workspace(work, 0, n, b, g, d)
+def workspace(figure, g, work, d):
+    """Return the `Workspace` of a figure with g springs as views of a flat array, and the rest of that array."""
+    ws, end = carve_workspace(work, 0, figure.dof.shape[0], figure.body.shape[0], g, d)
     ws.sticky[g] = ws.memory[REJECT_ABOVE] = 0.0
-    return ws
+    return ws, work[end:]
 
 
 @small

@@ -23,7 +23,7 @@ from posable.engine.jit import entry, kernel
 from posable.engine.joints import forward
 from posable.engine.layout import ABOVE, DEPTH, Figure, Order, clear, workspace
 from posable.engine.ltl import add_pair, multiply
-from posable.engine.newton import gather_into, hold_bounds, propose, scatter_into
+from posable.engine.newton import gather_into, hold_bounds, part_memory, propose, scatter_into
 
 # Columns of Comfort.pair_data
 STIFFNESS, RATIO = 0, 1
@@ -623,23 +623,17 @@ def well_within(errors, tolerances):
 @entry
 def natural_batch(
     figure, order, kind, constants, targets, pull, home, tolerances, comfort, prior, lower, upper, poses, references,
-    dofs, work, size, d, params, errors, outcome, iterations, values,
+    dofs, work, d, params, errors, outcome, iterations, values,
 ):  # fmt: skip
     """Minimise the change in every problem of a batch: poses (t, whole n), near references (t or 1, whole n).
 
     The figure may be a part of the whole, with its dofs (n,) in that; comfort and prior are the part's, poses,
-    references and the box the whole's. Nothing moves the other dofs from their reference. The first `size` numbers of
-    work are the workspace, the others the prior's.
+    references and the box the whole's. Nothing moves the other dofs from their reference.
     Writes poses, errors (t, g), outcome (t,), iterations (t,), and values (t, 3): the energy of the goals, L, and 1
     where the pose is good.
     """
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    own, scratch = work[size - 6 * n : size], work[size:]
-    fixed, scale, low, high = own[:n], own[n : 2 * n], own[2 * n : 3 * n], own[3 * n : 4 * n]
-    theta, part_reference = own[4 * n : 5 * n], own[5 * n :]
-    gather_into(lower, dofs, low)
-    gather_into(upper, dofs, high)
+    ws, vectors, scratch = part_memory(figure, kind.shape[0], lower, upper, dofs, work, d)
+    fixed, scale, low, high, theta, part_reference = vectors
     any_idle = False
     for limb in range(prior.idle.shape[0]):
         any_idle = any_idle or prior.idle[limb] > 0.0
@@ -674,7 +668,7 @@ def natural_batch(
 @entry
 def prior_energies(figure, prior, poses, work, scratch, d, out):
     """Write the energy of the prior (t,) at poses (t, n)."""
-    ws = workspace(work, figure.dof.shape[0], figure.body.shape[0], 0, d)
+    ws, _ = workspace(figure, 0, work, d)
     for t in range(poses.shape[0]):
         forward(figure, poses[t], ws)
         out[t] = prior_energy(prior, ws, scratch)

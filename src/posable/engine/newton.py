@@ -546,6 +546,20 @@ def scatter_into(values, indices, out):
         out[indices[i]] = values[i]
 
 
+@kernel
+def part_memory(figure, g, lower, upper, dofs, work, d):
+    """Return the workspace of a part of a figure, six vectors (n,), of which two hold its box, and what work is left.
+
+    The vectors: the fixed dofs, the metric of the damping, the box, a pose and the start; dofs (n,) are the part's.
+    """
+    n = figure.dof.shape[0]
+    ws, own = workspace(figure, g, work, d)
+    low, high = own[2 * n : 3 * n], own[3 * n : 4 * n]
+    gather_into(lower, dofs, low)
+    gather_into(upper, dofs, high)
+    return ws, (own[:n], own[n : 2 * n], low, high, own[4 * n : 5 * n], own[5 * n : 6 * n]), own[6 * n :]
+
+
 @entry
 def newton_batch(
     figure, order, kind, constants, targets, pull, home, tolerances, lower, upper, poses, starts, dofs, work, d,
@@ -556,13 +570,7 @@ def newton_batch(
     The figure may be a part of the whole, with `dofs` (n,) its indices; poses, starts and the box are of the whole.
     Writes poses, errors (t, g), states (t, STATE_WIDTH), outcome (t,); trace (rows, TRACE_WIDTH) of the last problem.
     """
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    own = work[work.shape[0] - 6 * n :]
-    fixed, scale, low, high = own[:n], own[n : 2 * n], own[2 * n : 3 * n], own[3 * n : 4 * n]
-    theta, start = own[4 * n : 5 * n], own[5 * n :]
-    gather_into(lower, dofs, low)
-    gather_into(upper, dofs, high)
+    ws, (fixed, scale, low, high, theta, start), _ = part_memory(figure, kind.shape[0], lower, upper, dofs, work, d)
     for t in range(poses.shape[0]):
         if outcome[t] != RUNNING:
             continue

@@ -378,8 +378,7 @@ def finite_jacobian(figure, theta, ws, body, place, rotation, scratch, out):
 @entry
 def frame_jacobians(figure, poses, work, body, place, method, axes, scratch, rotations, out):
     """Write the Jacobians (t, 6, n) of the frame at place (12,) on a body at poses (t, n), and its rotations (t, 9)."""
-    n = poses.shape[1]
-    ws = workspace(work, n, figure.body.shape[0], 0, 1)
+    ws, _ = workspace(figure, 0, work, 1)
     for t in range(poses.shape[0]):
         for row in range(6):
             clear(out[t, row])
@@ -518,7 +517,7 @@ def own_curvature(figure, theta, ws, first, i, j):
 def point_tensor(figure, theta, work, body, point, jacobian, tensor):
     """Write J (3, n) and K (3, n, n), first and second derivatives of the position of a point (3,) [m] of a body."""
     n = theta.shape[0]
-    ws = workspace(work, n, figure.body.shape[0], 0, 1)
+    ws, _ = workspace(figure, 0, work, 1)
     forward(figure, theta, ws)
     for row in range(3):
         clear(jacobian[row])
@@ -646,7 +645,7 @@ def direct_hessian(figure, springs, theta, work, d, exact, terms, jacobian, grad
     for Gauss-Newton. Return -1, or the index of the first spring that is not on one body alone.
     """
     n, g = theta.shape[0], springs.kind.shape[0]
-    ws = workspace(work, n, figure.body.shape[0], g, d)
+    ws, _ = workspace(figure, g, work, d)
     forward(figure, theta, ws)
     for i in range(n):
         gradient[i] = springs.pull[i] * (theta[i] - springs.home[i])

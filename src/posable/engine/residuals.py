@@ -454,6 +454,6 @@ def residuals_and_jacobian(figure, springs, roots, theta, work, d, vectors, resi
     roots (g, 9): for each spring C by rows with C'C its weight; with `vectors` an orientation's is tr(A) 1 - A, its
     stiffness at the goal (`weight_roots`). vectors: 1 for rotation vectors, 0 for axes. Return -1.
     """
-    ws = workspace(work, theta.shape[0], figure.body.shape[0], springs.kind.shape[0], d)
+    ws, _ = workspace(figure, springs.kind.shape[0], work, d)
     forward(figure, theta, ws)
     return stack_residuals(figure, springs, roots, theta, ws, vectors, residuals, jacobian)

@@ -62,9 +62,9 @@ def refine(figure, order, springs, lower, upper, theta, ws, fixed, scale, most):
 
 @kernel
 def memory_of(figure, g, work, d):
-    """Return the workspace of a figure with g springs, and two vectors (n,) from the end of the scratch memory."""
-    n, end = figure.dof.shape[0], work.shape[0]
-    return workspace(work, n, figure.body.shape[0], g, d), work[end - 2 * n : end - n], work[end - n :]
+    """Return the workspace of a figure with g springs, and two vectors (n,) of the rest of the scratch memory."""
+    n, (ws, own) = figure.dof.shape[0], workspace(figure, g, work, d)
+    return ws, own[:n], own[n : 2 * n]
 
 
 @entry

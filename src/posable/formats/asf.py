@@ -19,7 +19,7 @@ from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import SLIDE, TURN
 from posable.errors import FormatError
-from posable.formats.base import Format, Options, build_skeleton, depth_first
+from posable.formats.base import Format, Options, bound_count, build_skeleton, depth_first
 from posable.formats.conventions import (
     INCH,
     constant_place,
@@ -416,6 +416,7 @@ def _read_bones(source: Source, lines: _Lines, figure: _Figure) -> None:
         if bone.name == "root" or bone.name in figure.bones:
             raise source.error(offset=bone.place, expected="a unique bone name", found=shown(bone.name))
         figure.bones[bone.name] = bone
+        bound_count(source, len(figure.bones), "bones")
 
 
 def _read_bone(source: Source, lines: _Lines, figure: _Figure, begin: int) -> _Bone:
@@ -537,8 +538,8 @@ def _build(source: Source, figure: _Figure, options: Options):
         place = (ends[parent] * unit, frames[parent].T @ bone.frame)
         columns[name] = _bone_joints(source, figure, bone, parent, place, unit, taken, joints)
         frames[name], ends[name] = bone.frame, bone.end()
-    leaves = [name for name in frames if name not in figure.parents.values()]
-    sites = [Site(f"{name}.end", name, ends[name] * unit) for name in leaves]
+    inner = set(figure.parents.values())
+    sites = [Site(f"{name}.end", name, ends[name] * unit) for name in frames if name not in inner]
     info = {"format": "asf", "amc": {"columns": columns, "root_frame": frame, "degrees": figure.degrees}}
     return build_skeleton(source, joints, sites, name=figure.name or source.path.stem, up="y", unit=unit, info=info)
 

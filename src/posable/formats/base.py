@@ -100,8 +100,11 @@ def build_skeleton(
             raise source.error(f"joint {shown(str(joint.name))}: {problems[0]}")
         depth[joint.name] = depth[joint.parent] + joint.motion.size + 1
         total += (joint.motion.size + 1) * depth[joint.name]
-    if len(joints) > MAX_JOINTS or total > MAX_DEPTH_SUM:
-        raise source.error(expected="a smaller figure", found=f"{len(joints)} joints")
+    bound_count(source, len(joints), "joints")
+    if total > MAX_DEPTH_SUM:
+        raise source.error(
+            expected="shorter chains of joints", found=f"{len(joints)} joints, a depth of {max(depth.values())}"
+        )
     try:
         return Skeleton(joints, tuple(sites), name, up=up, unit=unit, couplings=tuple(couplings), info=info, **fields)
     except SkeletonError as problem:

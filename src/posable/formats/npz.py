@@ -178,7 +178,8 @@ def read(source: Source, options: Options) -> Scene:
             raise source.error(expected="a skeleton in the file, or skeleton=", found="poses alone")
         if poses.ndim != 2 or poses.shape[1] != skeleton.size or not np.isfinite(poses).all():
             raise source.error(expected=f"finite poses of shape (T, {skeleton.size})", found=f"shape {poses.shape}")
-        poses = _in_order(source, poses, arrays.names("dof_names"), skeleton)
+        if "dof_names" in arrays:
+            poses = _in_order(source, poses, arrays.names("dof_names"), skeleton)
         motion = Motion(skeleton, poses, arrays.scalar("fps", options.fps or 30.0), source.path.stem)
     if "marker_positions" in arrays:
         positions, names = arrays.numbers("marker_positions"), arrays.names("marker_names")
@@ -205,7 +206,7 @@ def read(source: Source, options: Options) -> Scene:
 def _in_order(source: Source, poses: NDArray, stated: list[str], skeleton: Skeleton) -> NDArray:
     """Return the poses with their columns in the skeleton's order; the file names the columns in `dof_names`."""
     names = list(skeleton.dof_names)
-    if not stated or stated == names:
+    if stated == names:
         return poses
     if sorted(stated) != sorted(names):
         strange = next((name for name in stated if name not in names), None)

@@ -228,39 +228,25 @@ class DeviceCheckedResult(RawResult):
     __slots__ = ()
 
 
-class DeviceResult(RawResult):
-    """A result that stays on the GPU until it is read: properties instead of the arrays of RawResult."""
+# where the arrays of a RawResult are on the GPU; there is one evaluation of the energy per step
+ON_GPU = {"poses": "pose", "errors": "errors", "codes": "code", "iterations": "iterations", "evaluations": "iterations"}
 
-    __slots__ = ("__dict__", "answers")
+
+class DeviceResult(RawResult):
+    """A result that stays on the GPU; each of its arrays is copied to the host when it is first read."""
+
+    __slots__ = ("answers",)
 
     def __init__(self, answers: DeviceSolutions):
         self.answers = answers
         self.traces = []
 
-    @cached_property
-    def poses(self) -> np.ndarray:  # type: ignore[override]  # read when needed
-        """(t, n)."""
-        return self.answers.pose.numpy()
-
-    @cached_property
-    def errors(self) -> np.ndarray:  # type: ignore[override]  # read when needed
-        """(t, g) [m, rad]."""
-        return self.answers.errors.numpy()
-
-    @cached_property
-    def codes(self) -> np.ndarray:  # type: ignore[override]  # read when needed
-        """(t,)."""
-        return self.answers.code.numpy().astype(np.int64)
-
-    @cached_property
-    def iterations(self) -> np.ndarray:  # type: ignore[override]  # read when needed
-        """(t,)."""
-        return self.answers.iterations.numpy()
-
-    @property
-    def evaluations(self) -> np.ndarray:  # type: ignore[override]  # read when needed
-        """(t,): one evaluation of the energy per step."""
-        return self.iterations
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name not in ON_GPU:
+            raise AttributeError(name)
+        value = getattr(self.answers, ON_GPU[name]).numpy()
+        setattr(self, name, value.astype(np.int64) if name == "codes" else value)
+        return getattr(self, name)
 
 
 class DeviceProblem(Problem):
@@ -353,24 +339,8 @@ def solve_on(
             return None
     if reason is not None:
         raise SolverError("device 'cuda'", expected="what a GPU supports", got=reason)
-    outcome = solve_on_gpu(problem, options, precision, total, start)
+    outcome = solve_on_gpu(problem, options, precision, total, OwnInput(), start=start)
     return DeviceProblem(problem, shape) if arrays else problem, outcome, shape
-
-
-def solve_on_gpu(
-    problem: Problem, options: SolveOptions, precision: str, total: int, start: DeviceArray | None
-) -> RawResult:
-    """Solve a batch of `total` problems on the GPU."""
-    try:
-        on = gpu()
-        on.enter()
-        plan = KernelPlan(moving_of(problem), precision == "single", False, options.restarts == 0)
-        lanes = lanes_for(on, problem, options, plan)
-        if start is not None or any(goal.device_array is not None for goal in problem.goals):
-            return solve_in_place(on, lanes, problem, options, total, start)
-        return solve_in_chunks(on, lanes, problem, options, total)
-    except CudaError as error:
-        raise SolverError("device 'cuda'", expected="a working NVIDIA GPU", got=str(error)) from None
 
 
 class OwnInput(NamedTuple):
@@ -380,6 +350,26 @@ class OwnInput(NamedTuple):
     lower: np.ndarray | None = None  # (t, n) [rad, m]: limits, of all problems or of none
     upper: np.ndarray | None = None
     pull: float | None = None  # stiffness of a spring on every degree of freedom towards its start, of all problems
+
+
+def solve_on_gpu(
+    problem: Problem, options: SolveOptions, precision: str, total: int, own: OwnInput, *,
+    start: DeviceArray | None = None, moving: tuple[int, ...] | None = None,
+) -> RawResult:  # fmt: skip
+    """Solve a batch of `total` problems on the GPU; own and moving: see `solve_each`."""
+    try:
+        on = gpu()
+        on.enter()
+        plan = KernelPlan(
+            moving_of(problem) if moving is None else moving, precision == "single", False, options.restarts == 0,
+            own_limits=own.lower is not None, to_start=own.pull is not None,
+        )  # fmt: skip
+        lanes = lanes_for(on, problem, options, plan)
+        if start is not None or any(goal.device_array is not None for goal in problem.goals):
+            return solve_in_place(on, lanes, problem, options, total, start)
+        return solve_in_chunks(on, lanes, problem, options, total, own)
+    except CudaError as error:
+        raise SolverError("device 'cuda'", expected="a working NVIDIA GPU", got=str(error)) from None
 
 
 def solve_each(
@@ -405,16 +395,7 @@ def solve_each(
     reason = serves(problem, Newton(), options)
     if reason is not None:
         raise SolverError("device 'cuda'", expected="what a GPU supports", got=reason)
-    try:
-        on = gpu()
-        on.enter()
-        plan = KernelPlan(
-            moving_of(problem) if moving is None else moving, precision == "single", False, options.restarts == 0,
-            own_limits=own.lower is not None, to_start=own.pull is not None,
-        )  # fmt: skip
-        return solve_in_chunks(on, lanes_for(on, problem, options, plan), problem, options, total, own)
-    except CudaError as error:
-        raise SolverError("device 'cuda'", expected="a working NVIDIA GPU", got=str(error)) from None
+    return solve_on_gpu(problem, options, precision, total, own, moving=moving)
 
 
 def footprint(problem: Problem, lanes: CompiledProblem) -> int:
@@ -435,7 +416,7 @@ def chunk_size(on: Gpu, problem: Problem, lanes: CompiledProblem, at_a_time: int
 
 
 def solve_in_chunks(
-    on: Gpu, lanes: CompiledProblem, problem: Problem, options: SolveOptions, total: int, own: OwnInput | None = None
+    on: Gpu, lanes: CompiledProblem, problem: Problem, options: SolveOptions, total: int, own: OwnInput
 ) -> RawResult:
     """Solve a batch piece by piece on several streams, so that packing, copies and computation overlap."""
     n, g = problem.skeleton.size, len(problem.springs)
@@ -450,7 +431,7 @@ def solve_in_chunks(
     def one(piece: tuple[int, int]) -> None:
         on.enter()
         if not hasattr(local, "sender"):
-            local.sender = BatchStream(on, lanes, problem, options, own or OwnInput())
+            local.sender = BatchStream(on, lanes, problem, options, own)
             senders.append(local.sender)
         local.sender.solve(out, *piece)
 

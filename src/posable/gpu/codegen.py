@@ -95,6 +95,7 @@ class ProblemTables:
     def __init__(self, problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.ndarray, **options: Any):
         self.part = part = problem.moving
         self.n, b, self.g = len(part.dofs), part.figure.body.shape[0], len(problem.springs)
+        self.whole = problem.skeleton.size
         self.to = to = Specialiser(unroll=self.n <= SMALL_FIGURE, missing_features=problem.missing_features, **options)
         figure: Any = (table("figure_" + k, a) for k, a in zip(Figure._fields, part.figure, strict=True))
         self.figure = Figure(*figure)
@@ -132,6 +133,13 @@ class ProblemTables:
         kept = ", ".join(str(i) for i in self.part.dofs)
         lines = [*self.to.tables.values(), f"__constant__ int kept[] = {{{kept}}};"]
         return "\n".join(lines).replace("__constant__", "__constant__ static")
+
+    def template(self, plan: KernelPlan) -> dict[str, Any]:
+        """Return what the templates of all kernels have in common, once the pieces are written."""
+        return {
+            "tables": self.tables(), "declarations": self.to.declarations(), "prepare": self.to.source(self.prepare),
+            "loads": loads(plan, self), "n": self.n, "g": self.g, "whole": self.whole, "block": BLOCK,
+        }  # fmt: skip
 
     def piece(self, write: Any) -> tuple[str, Any]:
         """Return the C++ of a call, with only the tables known, and the value that it returns."""
@@ -187,20 +195,14 @@ def attempts_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper
     )  # fmt: skip
     end, _ = parts.piece(lambda: to.call(lanes.lane_end, theta, ws, state))
     return ATTEMPTS % {
-        "tables": parts.tables(),
-        "declarations": to.declarations(),
-        "prepare": to.source(parts.prepare),
-        "loads": loads(plan, parts),
+        **parts.template(plan),
         "begin": begin,
         "turn": turn,
         "code": to.text(code, "i"),
         "end": end,
-        "n": parts.n,
-        "whole": problem.skeleton.size,
         "random": f"state_{RANDOM}",
         "energy": f"state_{ENERGY}",
         "turns": f"state_{ITERATIONS}",
-        "block": BLOCK,
         "refill": REFILL,
         "blocks": (6 if parts.n <= SMALL_FIGURE else 8) if plan.single else 4,
     }
@@ -211,7 +213,6 @@ def judge_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: n
     parts = ProblemTables(problem, plan, lower, upper)
     to = parts.to
     place, _ = parts.piece(lambda: to.call(energy_at, parts.figure, parts.springs, parts.theta, parts.ws))
-    whole = problem.skeleton.size
     dofs = enumerate(parts.part.dofs)
     if plan.own_limits:
         bounds = "".join(f"theta[{k}] = fmin(fmax(theta[{k}], lower[{k}]), upper[{k}]);\n" for k, _ in dofs)
@@ -219,21 +220,16 @@ def judge_source(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: n
         bounds = "".join(bounded(f"theta[{k}]", float(lower[i]), float(upper[i])) for k, i in dofs)
     idle = "".join(
         f"x = read(starts[{i}], problem);\n{bounded('x', float(lower[i]), float(upper[i]))}answers[at + {i}] = x;\n"
-        for i in sorted(set(range(whole)) - set(parts.part.dofs.tolist()))
+        for i in sorted(set(range(parts.whole)) - set(parts.part.dofs.tolist()))
     )
     good = " && ".join(f"w_error[{k}] <= {x!r}" for k, x in enumerate(problem.tolerances.tolist()) if np.isfinite(x))
     return JUDGE % {
-        "tables": parts.tables(),
-        "whole": whole,
+        **parts.template(plan),
         "idle": idle,
-        "declarations": to.declarations(),
-        "prepare": to.source(parts.prepare),
-        "loads": loads(plan, parts) + starts_of(plan, parts),
+        "starts": starts_of(plan, parts),
         "bounds": bounds,
         "place": place,
         "good": f"({good or 'true'})",
-        "n": parts.n,
-        "g": parts.g,
         "given": "float" if plan.single else "double",
         "soft": "true" if problem.soft else "false",
     }
@@ -260,7 +256,7 @@ def starts_of(plan: KernelPlan, parts: ProblemTables) -> str:
     """Return the C++ that reads the start of a problem where springs pull to it."""
     if not plan.to_start:
         return ""
-    return f"\nfor (int i = 0; i < {parts.n}; i++) start[i] = (number)read(starts[kept[i]], problem);"
+    return f"for (int i = 0; i < {parts.n}; i++) start[i] = (number)read(starts[kept[i]], problem);"
 
 
 def limbs(problem: Problem) -> bool:
@@ -366,6 +362,7 @@ if (place_ >= count) return;
 const int problem = list ? list[place_] : (int)place_;
 %(prepare)s
 %(loads)s
+%(starts)s
 bool reached = false;
 int longest = 0;
 float low = lowest[problem];

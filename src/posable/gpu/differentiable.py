@@ -18,7 +18,7 @@ from posable.engine.sensitivity import DEGENERATE, DIFFERENCE, along, refine, so
 from posable.errors import SolverError
 from posable.goals.base import Goal, checked_device_array, contiguous
 from posable.gpu import batch
-from posable.gpu.codegen import BLOCK, PROLOGUE, KernelPlan, ProblemTables, loads, moving_elements
+from posable.gpu.codegen import BLOCK, PROLOGUE, KernelPlan, ProblemTables, moving_elements
 from posable.gpu.symbolic import Code
 from posable.problem import Problem
 
@@ -123,19 +123,14 @@ def source_of(problem: Problem, plan: KernelPlan, lower: np.ndarray, upper: np.n
         lambda: again.call(along, back.figure, back.order, back.springs, back.theta, back.ws, vector)
     )
     split = back.g * TARGETS
-    common = {"whole": problem.skeleton.size, "n": polish.n, "block": BLOCK}
-    begin = [
-        BEGIN
-        % {"declarations": one.to.declarations(), "prepare": one.to.source(one.prepare), "loads": loads(plan, one)}
-        for one in (polish, back)
-    ]
+    first, second = ({**one.template(plan), "begin": BEGIN % one.template(plan)} for one in (polish, back))
     return "\n".join(
         (
             PROLOGUE % {"number": "double"},
-            POLISH % {**common, "tables": polish.tables(), "begin": begin[0], "steps": steps},
+            POLISH % {**first, "steps": steps},
             ADJOINT
             % {
-                **common, "tables": back.tables(), "begin": begin[1], "solved": solved, "code": found, "slope": slope,
+                **second, "solved": solved, "code": found, "slope": slope,
                 "value": again.text(value, "f"), "half": 0.5 / DIFFERENCE, "difference": DIFFERENCE,
                 "m": len(plan.moving), "none": DEGENERATE,
                 "slots": ", ".join(str(k if k < split else -1) for k in plan.moving) or "-1",

@@ -225,31 +225,24 @@ class Arithmetic:
         return Code(out.text, kind, options)
 
     def _shortened(self, op: str, a: Any, b: Any) -> Any:
-        known_a, known_b = not isinstance(a, Code), not isinstance(b, Code)
-        if op == "*":
-            for k, x in ((a, b), (b, a)):
-                if not isinstance(k, Code):
-                    if k == 0.0:
-                        return 0.0
-                    if k == 1.0:
-                        return self._number(x)
-                    if k == -1.0:
-                        return self.negative(x)
-        elif op == "+":
-            if known_a and a == 0.0:
-                return self._number(b)
-            if known_b and b == 0.0:
-                return self._number(a)
-        elif op == "-":
-            if known_b and b == 0.0:
-                return self._number(a)
-            if known_a and a == 0.0:
-                return self.negative(b)
-        elif op == "/":
-            if known_a and a == 0.0:
+        """Return a op b for floating-point numbers of which one is known to be 0, 1 or -1; None for others."""
+        if isinstance(a, Code) and isinstance(b, Code):
+            return None
+        first = not isinstance(a, Code)  # is known
+        x = b if first else a
+        match op, a if first else b:
+            case ("*", 0.0):
                 return 0.0
-            if known_b and b == 1.0:
-                return self._number(a)
+            case ("*", 1.0) | ("+", 0.0):
+                return self._number(x)
+            case ("*", -1.0):
+                return self.negative(x)
+            case ("-", 0.0):
+                return self.negative(x) if first else self._number(x)
+            case ("/", 0.0) if first:
+                return 0.0
+            case ("/", 1.0) if not first:
+                return self._number(x)
         return None
 
     def _number(self, x: Any) -> Any:

@@ -9,17 +9,16 @@ import numpy as np
 
 from posable.engine.jit import entry, kernel
 from posable.errors import GoalError
-from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT, ball_rotation, slack_in
+from posable.limb.ball_ik import INFEASIBLE, ball_rotation, fit_ball, put_vector, slack_in, slack_of
 from posable.limb.base import (
     LimbCore,
     common_lead,
+    in_rows_of,
     leading_axes,
     preferences,
     read_direction,
     read_numbers,
     run_batch,
-    scratch_memory,
-    vectors_in,
 )
 from posable.limb.circle import (
     AXES,
@@ -28,7 +27,6 @@ from posable.limb.circle import (
     BEST,
     BLOCKED,
     EXTRA,
-    FOREARM,
     GOAL,
     LIMITS,
     MISS,
@@ -40,34 +38,47 @@ from posable.limb.circle import (
     ROTATION,
     SPANS,
     SPARE,
+    SPIN,
     START,
-    STEP,
     TIP,
     TOO_NEAR,
     TRIAL,
     circle_frame,
     find_ranges,
-    pick_swivel,
+    nearest_in_ranges,
+    put_in_root,
     reach_at,
     reach_interval,
+    rotation_at,
     swivel_branch,
     tip_along_axis,
 )
 from posable.limb.kernels import (
     BRANCH,
-    FITS,
     PLACE_ERROR,
     SLACK,
     SWIVEL,
     TURN_ERROR,
     fit_at_swivel,
-    fit_branch,
     place_error,
     rotate,
+    rotate_forearm,
     set_tip,
+    write_best,
+    write_ranges,
 )
-from posable.limb.nearest import KEPT, LIST, add_candidate, bounded_step, clear_candidates, copy_numbers, halton
-from posable.limb.partial_orientation import COMFORT, ENOUGH, MOST
+from posable.limb.nearest import (
+    KEPT,
+    LIST,
+    PRIMES,
+    add_candidate,
+    bounded_step,
+    clear_candidates,
+    copy_numbers,
+    halton,
+    take_step,
+)
+from posable.limb.partial_orientation import COMFORT, ENOUGH, MOST, score_of
 from posable.limb.solution import LimbSolution
 from posable.limb.srs_chain import BOX, LOWER_TURN, REST, SIGN, TOOL_TURN, UPPER_TURN
 
@@ -85,21 +96,9 @@ TURNS = EXTRA + 6  # (4, 3): the axes of the first joint and of the bend
 @kernel
 def set_aim(limb, root, point, axis, w):
     """Write POINT and DIRECTION of a target (3,) [m] in the world and an axis (3,) of the site."""
-    x, y, z = point[0] - root[0], point[1] - root[1], point[2] - root[2]
-    for m in range(3):
-        w[POINT + m] = root[3 + m] * x + root[6 + m] * y + root[9 + m] * z
-        o = TOOL_TURN + 3 * m
-        w[DIRECTION + m] = limb[o] * axis[0] + limb[o + 1] * axis[1] + limb[o + 2] * axis[2]
-
-
-@kernel
-def slack_of_last(limb, held):
-    """Return the slack of the last joint at raw values held (3,)."""
-    return min(
-        slack_in(held[0], limb[BOX + 8], limb[BOX + 9]),
-        slack_in(held[1], limb[BOX + 10], limb[BOX + 11]),
-        slack_in(held[2], limb[BOX + 12], limb[BOX + 13]),
-    )
+    put_in_root(root, point[0] - root[0], point[1] - root[1], point[2] - root[2], POINT, w)
+    x, y, z = rotate(limb, TOOL_TURN, axis[0], axis[1], axis[2])
+    put_vector(w, DIRECTION, x, y, z)
 
 
 @kernel
@@ -147,9 +146,9 @@ def try_bend(limb, shape, root, reference, held, bend, limited, wanted, report, 
         count = find_ranges(limb, shape, 1, w)
         if count == 0:
             return BLOCKED
-        phi = pick_swivel(w, count, wanted)
+        phi = nearest_in_ranges(w, SPANS, 4, count, wanted)
     fit_at_swivel(limb, shape, 1, count, phi, limited, report, w)
-    report[SLACK] = min(report[SLACK], slack_of_last(limb, held))
+    report[SLACK] = min(report[SLACK], slack_of(limb, 4, 3, held, 0))
     return REACHED
 
 
@@ -158,11 +157,7 @@ def aim_ranges(limb, shape, root, reference, point, axis, held, bend, w, out):
     """Write the swivel ranges (RANGES, 4) of an aim with a raw bend that respect every limit; return their count."""
     set_aim(limb, root, point, axis, w)
     status, _ = prepare_bend(limb, shape, root, reference, held, bend, w)
-    count = find_ranges(limb, shape, 1, w) if status == REACHED else 0
-    for r in range(count):
-        for m in range(4):
-            out[r, m] = w[SPANS + 4 * r + m]
-    return count
+    return write_ranges(limb, shape, 1, w, out) if status == REACHED else 0
 
 
 @entry
@@ -173,24 +168,20 @@ def aim_branches(limb, shape, root, reference, point, axis, held, bend, swivel, 
     """
     set_aim(limb, root, point, axis, w)
     status, branch = prepare_bend(limb, shape, root, reference, held, bend, w)
+    for m in range(3):
+        w[BEST + 4 + m] = held[m]
+    w[BEST + 3] = bend
     for family in range(2):
         report = reports[family]
         report[BRANCH], report[SWIVEL], report[SLACK] = 4 * branch + 2 * family, swivel, INFEASIBLE
         if status != REACHED:
             continue
-        set_aim(limb, root, point, axis, w)
-        prepare_bend(limb, shape, root, reference, held, bend, w)
-        fit_branch(limb, shape, branch, 1, swivel, w)
-        fit = FITS + 4 * (4 * branch + family)
-        slack = min(w[fit + 3], slack_in(bend, limb[BOX + 6], limb[BOX + 7]), slack_of_last(limb, held))
-        for m in range(3):
-            w[BEST + m], w[BEST + 4 + m] = w[fit + m], held[m]
-        w[BEST + 3] = bend
-        report[SLACK] = slack if w[fit + 3] > INFEASIBLE else INFEASIBLE
+        rotation_at(w, SPIN + 54 * branch, math.cos(swivel), math.sin(swivel), ROTATION)
+        if fit_ball(limb, shape, 0, w, ROTATION, family, BEST) > INFEASIBLE:
+            report[SLACK] = slack_of(limb, 0, 7, w, BEST)
+        report[PLACE_ERROR], report[TURN_ERROR] = 0.0, aim_error(limb, shape, BEST, w)
         for m in range(7):
             out[family, m] = limb[SIGN + m] * w[BEST + m]
-        set_aim(limb, root, point, axis, w)  # FITS overwrote it
-        report[PLACE_ERROR], report[TURN_ERROR] = 0.0, aim_error(limb, shape, BEST, w)
 
 
 @kernel
@@ -205,19 +196,13 @@ def free_bend(limb, shape, root, reference, held, wanted, report, w):
 
 
 @kernel
-def score_bend(wanted, report):
-    """Return the score of a solution within the limits: its clearance, or minus the deviation from the swivel."""
-    return report[SLACK] if math.isnan(wanted) else -abs(math.sin(0.5 * (report[SWIVEL] - wanted)))
-
-
-@kernel
 def search_bend(limb, shape, root, reference, held, wanted, report, w):
     """Find a bend within the limits that is good enough, or the best of many; return the status."""
     low = max(limb[BOX + 6], limb[REST + 3] - math.pi)
     high = min(limb[BOX + 7], limb[REST + 3] + math.pi)
     enough = COMFORT if math.isnan(wanted) else -1e-12
     if math.isnan(wanted):  # no solution has more clearance than the last joint
-        enough = min(enough, slack_of_last(limb, held) - 1e-12)
+        enough = min(enough, slack_of(limb, 4, 3, held, 0) - 1e-12)
     best, bend, last, tried = -math.inf, 0.0, 0.0, 0
     status = TOO_NEAR
     for k in range(1, MOST + 3):
@@ -227,7 +212,7 @@ def search_bend(limb, shape, root, reference, held, wanted, report, w):
             last = low if k == MOST + 1 else high
         found = try_bend(limb, shape, root, reference, held, last, True, wanted, report, w)
         if found == REACHED:
-            score = score_bend(wanted, report)
+            score = score_of(math.nan, wanted, report)
             if score > best:
                 best, bend = score, last
         elif found == BLOCKED:
@@ -243,7 +228,7 @@ def search_bend(limb, shape, root, reference, held, wanted, report, w):
         for side in range(2):
             last = min(max(bend + (step if side == 0 else -step), low), high)
             if try_bend(limb, shape, root, reference, held, last, True, wanted, report, w) == REACHED:
-                score = score_bend(wanted, report)
+                score = score_of(math.nan, wanted, report)
                 if score > best:
                     best, bend = score, last
                     break
@@ -266,8 +251,7 @@ def aim_error(limb, shape, at, w):
     tx, ty, tz = w[RESIDUAL] / distance, w[RESIDUAL + 1] / distance, w[RESIDUAL + 2] / distance
     ball_rotation(shape, 1, w, at + 4, SPARE, AXES + 12)
     x, y, z = rotate(w, SPARE, w[DIRECTION], w[DIRECTION + 1], w[DIRECTION + 2])
-    x, y, z = rotate(w, FOREARM, x, y, z)
-    x, y, z = rotate(w, ROTATION, x, y, z)
+    x, y, z = rotate_forearm(w, x, y, z)
     ball_rotation(shape, 0, w, at, SPARE, TURNS)
     k = UPPER_TURN + shape[2, 0]
     w[TURNS + 9], w[TURNS + 10], w[TURNS + 11] = rotate(w, ROTATION, limb[k], limb[k + 3], limb[k + 6])
@@ -291,9 +275,7 @@ def turn_towards(limb, shape, w):
     for _ in range(100):
         if error < 1e-15 or damping > 1e10 or bounded_step(4, 0.0, START, damping, w) < 1e-13:
             break
-        copy_numbers(w, START, TRIAL)
-        for m in range(4):
-            w[TRIAL + m] = min(max(w[START + m] + w[STEP + m], w[LIMITS + 2 * m]), w[LIMITS + 2 * m + 1])
+        take_step(4, START, TRIAL, w)
         after = aim_error(limb, shape, TRIAL, w)
         if after < error:
             error, damping = after, max(0.15 * damping, 1e-14)
@@ -324,8 +306,7 @@ def nearest_aim(limb, shape, held, bend, limited, report, w):
             rest = limb[REST + m]
             low = max(w[LIMITS + 2 * m], min(rest, w[LIMITS + 2 * m + 1]) - math.pi)
             high = min(w[LIMITS + 2 * m + 1], max(rest, low) + math.pi)
-            base = 2 if m == 0 else (3 if m == 1 else 2 * m + 1)  # 2, 3, 5, 7
-            share = 0.5 * (code % 3) if sample < 81 else halton(sample - 80, base)
+            share = 0.5 * (code % 3) if sample < 81 else halton(sample - 80, PRIMES[m])
             code //= 3
             w[START + m] = low + share * (high - low)
         add_candidate(0.0, aim_error(limb, shape, START, w), START, w)
@@ -359,14 +340,9 @@ def aim_batch(limb, shape, roots, reference, points, axis, helds, bends, limited
             found = free_bend(limb, shape, root, reference, held, wanted, report, w)
         if found != REACHED:
             nearest_aim(limb, shape, held, bend, limited, report, w)
-        slack = NO_LIMIT
-        for m in range(7):
-            if limited:
-                w[BEST + m] = min(max(w[BEST + m], limb[BOX + 2 * m]), limb[BOX + 2 * m + 1])
-            slack = min(slack, slack_in(w[BEST + m], limb[BOX + 2 * m], limb[BOX + 2 * m + 1]))
-            out[t, m] = limb[SIGN + m] * w[BEST + m]
+        report[SLACK] = write_best(limb, limited, out[t], w)
         error = aim_error(limb, shape, BEST, w)
-        report[SLACK], report[PLACE_ERROR], report[TURN_ERROR] = slack, 0.0, error
+        report[PLACE_ERROR], report[TURN_ERROR] = 0.0, error
         missed = NO_SWIVEL if found >= BLOCKED or found == REACHED else found
         status[t] = REACHED if error <= EXACT else missed
 
@@ -374,33 +350,21 @@ def aim_batch(limb, shape, roots, reference, points, axis, helds, bends, limited
 # --- Interface ---
 
 
-def aim(
-    limb: LimbCore,
-    point: Any,
-    axis: Any,
-    *,
-    bend: Any = None,
-    swivel: Any = None,
-    limits: bool = True,
-    base: Any = None,
-) -> LimbSolution:
+def aim_at(limb: LimbCore, point: Any, axis: Any, bend: Any, swivel: Any, limits: bool, base: Any) -> LimbSolution:
     """Aim an axis of the site at a point (see `Limb.aim`)."""
     given, direction = read_numbers(point, "point", (3,)), read_direction(axis, "axis")
     lead = common_lead({"point": given.shape[:-1], "base": leading_axes(base)})
-    points = vectors_in(lead, given)
+    points = in_rows_of(lead, given)
     poses, roots, helds = limb.base_rows(base, lead, limits)
     bends, swivels = preferences(bend, "bend", lead) * limb.chain.sign[3], preferences(swivel, "swivel", lead)
     low, high = limb.chain.box[3]
     if limits and bend is not None and not np.all((bends >= low - 1e-12) & (bends <= high + 1e-12)):
         raise GoalError("bend", expected=f"angles inside the limits of {limb.middle!r}", got=repr(bend))
 
-    def run(mine: Any, out: np.ndarray, reports: np.ndarray, status: np.ndarray) -> None:
-        aim_batch(
-            *limb.chain, mine(roots), limb.directions, mine(points), direction, mine(helds), mine(bends),
-            bool(limits), mine(swivels), scratch_memory(), out, reports, status,
-        )  # fmt: skip
-
-    out, reports, status = run_batch(len(points), run)
+    out, reports, status = run_batch(
+        len(points), aim_batch, *limb.chain, roots, limb.directions, points, direction, helds, bends, bool(limits),
+        swivels,
+    )  # fmt: skip
     limb.fill_swivels(out, reports, roots, POSE)
     messages = np.array([_sentence(int(code), miss) for code, miss in zip(status, reports[:, TURN_ERROR], strict=True)])
     return limb.solution(lead, poses, out, reports, status, messages.astype(object))

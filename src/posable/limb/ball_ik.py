@@ -60,6 +60,16 @@ def slack_in(theta, low, high):
 
 
 @kernel
+def slack_of(limb, first, count, w, at):
+    """Return the slack of `count` of the limb's seven values, from number `first`, which are at w[at:]."""
+    slack = NO_LIMIT
+    for m in range(count):
+        box = BOX + 2 * (first + m)
+        slack = min(slack, slack_in(w[at + m], limb[box], limb[box + 1]))
+    return slack
+
+
+@kernel
 def last_angle(limb, shape, ball, w, turn_at, s, c):
     """Return the last Euler angle from the sine and cosine of the first; well defined in every pose."""
     i = shape[ball, I]
@@ -157,11 +167,7 @@ def fit_vector(limb, ball, w, turn_at, family, at):
             return INFEASIBLE
         factor = (t - TWO_PI) / s
     w[at], w[at + 1], w[at + 2] = x * factor, y * factor, z * factor
-    slack = NO_LIMIT
-    for m in range(3):
-        box = BOX + 2 * (4 * ball + m)
-        slack = min(slack, slack_in(w[at + m], limb[box], limb[box + 1]))
-    return slack
+    return slack_of(limb, 4 * ball, 3, w, at)
 
 
 @kernel
@@ -186,11 +192,8 @@ def fit_swing_twist(limb, shape, ball, w, turn_at, family, at):
             return INFEASIBLE
         t -= TWO_PI
     w[at], w[at + 1] = t * du, t * dv
-    o = 4 * ball
-    slack = put_angle(limb, o + 2, math.atan2(sine, cosine), w, at + 2)
-    for m in range(2):
-        slack = min(slack, slack_in(w[at + m], limb[BOX + 2 * (o + m)], limb[BOX + 2 * (o + m) + 1]))
-    return slack
+    put_angle(limb, 4 * ball + 2, math.atan2(sine, cosine), w, at + 2)
+    return slack_of(limb, 4 * ball, 3, w, at)
 
 
 @kernel
@@ -245,6 +248,23 @@ def ball_holds(limb, shape, ball, w, turn_at, at):
 def put_vector(w, at, x, y, z):
     """Write a vector."""
     w[at], w[at + 1], w[at + 2] = x, y, z
+
+
+@kernel
+def rotate(w, at, x, y, z):
+    """Return the rotation w[at:] times a vector."""
+    return (
+        w[at] * x + w[at + 1] * y + w[at + 2] * z,
+        w[at + 3] * x + w[at + 4] * y + w[at + 5] * z,
+        w[at + 6] * x + w[at + 7] * y + w[at + 8] * z,
+    )
+
+
+@kernel
+def copy_numbers(w, source, to):
+    """Copy seven values."""
+    for m in range(7):
+        w[to + m] = w[source + m]
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 from posable.engine.jit import run_chunks
 from posable.engine.layout import PARENT
 from posable.errors import GoalError
-from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT
+from posable.limb.ball_ik import INFEASIBLE
 from posable.limb.circle import BLOCKED, NO_SWIVEL, POSE, POSITION, RANGES, REACHED, SCRATCH, TOO_FAR, TOO_NEAR
 from posable.limb.kernels import (
     BRANCH,
@@ -101,7 +101,7 @@ def preferences(value: Any, what: str, lead: tuple[int, ...], tail: tuple[int, .
         return out.reshape(1, *tail)
     if not fits(shape, lead) or np.broadcast_shapes(shape, lead) != lead:
         raise GoalError(what, expected=f"one, or leading axes that fit the goals' {lead}", got=f"shape {out.shape}")
-    return np.ascontiguousarray(np.broadcast_to(out, (*lead, *tail)).reshape(math.prod(lead), *tail))
+    return in_rows_of(lead, out, len(tail))
 
 
 def fits(*shapes: tuple[int, ...]) -> bool:
@@ -125,9 +125,8 @@ def read_direction(value: Any, what: str) -> np.ndarray:
     """Return a unit vector (3,) from "x", "-y", ... or three numbers that are not all zero."""
     out = unit_axis(value)
     if not np.any(out):
-        raise GoalError(
-            what, expected="'x', 'y', 'z', '-x', ... or three finite numbers that are not all zero", got=repr(value)
-        )
+        wanted = "'x', 'y', 'z', '-x', ... or three finite numbers that are not all zero"
+        raise GoalError(what, expected=wanted, got=repr(value))
     return out
 
 
@@ -153,29 +152,28 @@ def scratch_memory() -> np.ndarray:
     return scratch(SCRATCH)
 
 
-def run_batch(count: int, run: Callable[..., None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def run_batch(count: int, solve: Callable[..., None], *arguments: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the values (t, 7), reports (t, REPORT) and statuses (t,) of goals: at once, or in chunks on all cores.
 
-    run(mine, out, reports, status) solves a chunk; mine(rows) is its part of rows (t, ...), or the only row.
+    A chunk gets its part of each argument with t rows; no constant of a limb is as long as such a batch.
     """
-    out, reports, status = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
+    results = np.zeros((count, 7)), np.zeros((count, REPORT)), np.zeros(count, dtype=np.int64)
+    if count < PARALLEL_FROM:
+        solve(*arguments, scratch_memory(), *results)
+        return results
 
     def part(chunk: slice) -> None:
-        def mine(rows: np.ndarray) -> np.ndarray:
-            return rows[chunk] if len(rows) == count and count > 1 else rows
+        mine = (given[chunk] if isinstance(given, np.ndarray) and len(given) == count else given for given in arguments)
+        solve(*mine, scratch_memory(), *(rows[chunk] for rows in results))
 
-        run(mine, out[chunk], reports[chunk], status[chunk])
-
-    if count < PARALLEL_FROM:
-        part(slice(0, count))
-    else:
-        run_chunks(part, count, CHUNK)
-    return out, reports, status
+    run_chunks(part, count, CHUNK)
+    return results
 
 
-def vectors_in(lead: tuple[int, ...], given: np.ndarray) -> np.ndarray:
-    """Return vectors (..., 3) broadcast to the leading axes of all goals, in rows (t, 3)."""
-    return np.ascontiguousarray(np.broadcast_to(given, (*lead, 3)).reshape(math.prod(lead), 3))
+def in_rows_of(lead: tuple[int, ...], given: np.ndarray, axes: int = 1) -> np.ndarray:
+    """Return values (..., k), or (...) with axes 0, broadcast to the leading axes of all goals, in rows (t, k)."""
+    tail = given.shape[given.ndim - axes :]
+    return np.ascontiguousarray(np.broadcast_to(given, (*lead, *tail)).reshape(math.prod(lead), *tail))
 
 
 def leading_axes(base: Any) -> tuple[int, ...]:
@@ -185,10 +183,7 @@ def leading_axes(base: Any) -> tuple[int, ...]:
 
 def broadcast_rows(rows: np.ndarray, around: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
     """Broadcast rows (t, k) from leading axes `around` to those of all goals; a single row stays single."""
-    if around in ((), lead):
-        return rows
-    out = np.broadcast_to(rows.reshape(*around, rows.shape[1]), (*lead, rows.shape[1]))
-    return np.ascontiguousarray(out.reshape(math.prod(lead), rows.shape[1]))
+    return rows if around in ((), lead) else in_rows_of(lead, rows.reshape(*around, rows.shape[1]))
 
 
 class LimbGoals(NamedTuple):
@@ -335,66 +330,75 @@ class LimbCore:
         full = common_lead({"target": lead, "base": around})
         poses, roots, helds = self.base_rows(base, full, limits)
         if full != lead:
-            targets = np.repeat(targets, math.prod(full), axis=0) if lead == () else broadcast_rows(targets, lead, full)
-        return LimbGoals(
-            task,
-            full,
-            targets,
-            poses,
-            roots,
-            helds,
-            preferences(swivel, "swivel", full),
-            preferences(elbow, "elbow", full, (3,)),
-        )
+            targets = in_rows_of(full, targets.reshape(*lead, 12))
+        wishes = preferences(swivel, "swivel", full), preferences(elbow, "elbow", full, (3,))
+        return LimbGoals(task, full, targets, poses, roots, helds, *wishes)
 
     def solve_batch(
         self, goals: LimbGoals, limits: bool, nearest: bool, *, chain: SrsChain | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the values (t, 7) of the limb, the reports (t, REPORT) and the statuses (t,) of goals."""
-        constants = self.chain if chain is None else chain
 
-        def run(mine: Any, out: np.ndarray, reports: np.ndarray, status: np.ndarray) -> None:
-            common = (
-                *constants, mine(goals.roots), self.directions, mine(goals.targets), mine(goals.helds), goals.task,
-                limits, mine(goals.swivels), mine(goals.elbows), scratch_memory(), out, reports, status,
-            )  # fmt: skip
-            answer_batch(*common)
-            if nearest and np.any(status != REACHED):
-                nearest_batch(*common)
+        def solve(*arguments: Any) -> None:
+            answer_batch(*arguments)
+            if nearest and np.any(arguments[-1] != REACHED):
+                nearest_batch(*arguments)
 
-        return run_batch(len(goals.targets), run)
+        return run_batch(
+            len(goals.targets), solve, *(chain or self.chain), goals.roots, self.directions, goals.targets, goals.helds,
+            goals.task, limits, goals.swivels, goals.elbows,
+        )  # fmt: skip
 
     def solution(self, lead, poses, out, reports, status, messages, spins=None) -> LimbSolution:
         """Return the solution of one goal, or of many with leading axes."""
-        count = out.shape[0]
-        pose = np.empty((count, self.skeleton.size))
+        pose = np.empty((len(out), self.skeleton.size))
         pose[:] = poses
         pose[:, self.columns] = out
-        ok = status == REACHED
-        code = reports[:, BRANCH].astype(int)
-        branch = (code // 4, code // 2 % 2, code % 2)
-        if lead == ():
-            return LimbSolution(
-                pose[0], bool(ok[0]), float(reports[0, SWIVEL]), Branch(*(int(part[0]) for part in branch)),
-                str(messages[0]), STATUS[status[0]], float(reports[0, PLACE_ERROR]), float(reports[0, TURN_ERROR]),
-                self.clearance(pose[0]), None if spins is None else float(spins[0]),
-            )  # fmt: skip
-        names = np.array(STATUS, dtype=object)[status]
+
+        def shaped(rows: np.ndarray) -> Any:
+            return rows.reshape(lead) if lead else rows.tolist()[0]
+
         return LimbSolution(
-            pose.reshape(*lead, self.skeleton.size), ok.reshape(lead), reports[:, SWIVEL].reshape(lead),
-            Branch(*(part.reshape(lead) for part in branch)),  # type: ignore[arg-type]  # arrays for a batch
-            messages.reshape(lead), names.reshape(lead), reports[:, PLACE_ERROR].reshape(lead),
-            reports[:, TURN_ERROR].reshape(lead),
-            np.where(reports[:, SLACK] < NO_LIMIT, reports[:, SLACK], np.inf).reshape(lead),
-            None if spins is None else spins.reshape(lead),
+            pose.reshape(*lead, self.skeleton.size), shaped(status == REACHED), shaped(reports[:, SWIVEL]),
+            Branch(*(shaped(part) for part in families_of(reports[:, BRANCH].astype(int)))),
+            shaped(messages), shaped(np.array(STATUS, dtype=object)[status]), shaped(reports[:, PLACE_ERROR]),
+            shaped(reports[:, TURN_ERROR]), shaped(self.clearance(pose)), None if spins is None else shaped(spins),
         )  # fmt: skip
 
-    def clearance(self, pose: np.ndarray) -> float:
-        """Return the distance [rad] of the limb's joints to their nearest limit at a pose (n,); negative outside."""
-        theta = pose[self.columns]
-        return float(
-            np.minimum(theta - self.skeleton.lower[self.columns], self.skeleton.upper[self.columns] - theta).min()
-        )
+    def clearance(self, poses: np.ndarray) -> np.ndarray:
+        """Return the distances (t,) [rad] of the limb's joints to their nearest limit at poses (t, n); < 0 outside."""
+        low, high = self.bounds
+        return np.minimum(poses[:, self.columns] - low, high - poses[:, self.columns]).min(axis=1)
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """The limits (7,) [rad] of the limb's joints."""
+        return self.skeleton.lower[self.columns], self.skeleton.upper[self.columns]
+
+    def listed(self, pose: np.ndarray, out: np.ndarray, reports: np.ndarray) -> list[LimbSolution]:
+        """Return the different solutions among the rows out (t, 7) that exist, in a base pose (n,)."""
+        found: list[LimbSolution] = []
+        for numbers, report in zip(out, reports, strict=True):
+            if report[SLACK] <= INFEASIBLE:
+                continue
+            good = bool(report[SLACK] >= -1e-12)
+            solved = pose.copy()
+            solved[self.columns] = np.clip(numbers, *self.bounds) if good else numbers  # outside by rounding at most
+            if any(np.abs(solved - other.pose).max() < 1e-12 for other in found):
+                continue
+            found.append(
+                LimbSolution(
+                    solved, good, float(report[SWIVEL]), Branch(*families_of(int(report[BRANCH]))),
+                    "reached" if good else "reached, outside the limits", "REACHED", float(report[PLACE_ERROR]),
+                    float(report[TURN_ERROR]), float(self.clearance(solved[None])[0]),
+                )
+            )  # fmt: skip
+        return found
+
+    def named_ranges(self, rows: np.ndarray) -> list[SwivelRange]:
+        """Return ranges (r, 4) of swivel angles, with the tags of their limits, in increasing order."""
+        rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        return [SwivelRange(lo, hi, self.limit_name(a), self.limit_name(b)) for lo, hi, a, b in rows]
 
     def tool_in_site(self) -> np.ndarray:
         """Return the vector (3,) [m] from the last joint to the site, in the site's frame."""
@@ -424,36 +428,13 @@ class LimbCore:
         angle = read_numbers(swivel, "swivel")
         if angle.ndim:
             raise GoalError("swivel", expected="one angle", got=f"shape {angle.shape}")
-        swivel, task, poses = float(angle), goals.task, goals.poses
         out, reports = np.empty((8, 7)), np.zeros((8, REPORT))
-        status = branches_of(
-            *self.chain, goals.roots[0], self.directions, goals.targets[0], held, task, swivel, scratch_memory(), out,
-            reports,
-        )  # fmt: skip
-        found: list[LimbSolution] = []
-        if status != REACHED:
-            return found
-        for row in range(8):
-            slack = reports[row, SLACK]
-            if slack <= INFEASIBLE or self._is_long_way(row, slack):
-                continue
-            pose = poses[0].copy()
-            pose[self.columns] = out[row]
-            if any(np.abs(pose - other.pose).max() < 1e-12 for other in found):
-                continue
-            good = bool(slack >= -1e-12)
-            if good:  # outside by no more than rounding
-                pose[self.columns] = np.clip(
-                    out[row], self.skeleton.lower[self.columns], self.skeleton.upper[self.columns]
-                )
-            found.append(
-                LimbSolution(
-                    pose, good, float(swivel), Branch(row // 4, row // 2 % 2, row % 2),
-                    "reached" if good else "reached, outside the limits", "REACHED", float(reports[row, PLACE_ERROR]),
-                    float(reports[row, TURN_ERROR]), self.clearance(pose),
-                )
-            )  # fmt: skip
-        return found
+        if branches_of(*self._one_goal(goals, held), float(angle), out, reports) != REACHED:
+            return []
+        for row, report in enumerate(reports):
+            if self._is_long_way(row, report[SLACK]):
+                report[SLACK] = INFEASIBLE
+        return self.listed(goals.poses[0], out, reports)
 
     def _is_long_way(self, row: int, slack: float) -> bool:
         """Return whether a solution turns a rotation vector or a swing beyond pi although no limit requires it."""
@@ -482,14 +463,12 @@ class LimbCore:
         status, count = ranges_of(*self._one_goal(goals, held), out, report)
         if status != REACHED or count == 0:
             return [] if only is None else [SwivelRange(only, only)]
-        rows = out[:count][np.argsort(out[:count, 0], kind="stable")]
-        return [SwivelRange(lo, hi, self.limit_name(a), self.limit_name(b)) for lo, hi, a, b in rows]
+        return self.named_ranges(out[:count])
 
     def _one_goal(self, goals: LimbGoals, held: np.ndarray) -> tuple[Any, ...]:
         """Return the arguments of a kernel for one goal, with the raw values (3,) of the last joint."""
-        return (
-            *self.chain, goals.roots[0], self.directions, goals.targets[0], held, goals.task, scratch_memory()
-        )  # fmt: skip
+        target = goals.targets[0]
+        return *self.chain, goals.roots[0], self.directions, target, held, goals.task, scratch_memory()
 
     def _held(self, target: Any, base: Any, limits: bool) -> tuple[LimbGoals, np.ndarray, float | None]:
         """Return one target, the raw values (3,) of the last joint in its solution, and the swivel angle of that.
@@ -630,6 +609,11 @@ class LimbCore:
         if limits:
             helds = np.clip(helds, self.chain.box[4:, 0], self.chain.box[4:, 1])
         return poses, roots, np.ascontiguousarray(helds)
+
+
+def families_of(code: Any) -> tuple[Any, Any, Any]:
+    """Return the branch of a kernel's code: the side of the elbow and the families of both ball joints."""
+    return code // 4, code // 2 % 2, code % 2
 
 
 def down_of(skeleton: Skeleton) -> np.ndarray:

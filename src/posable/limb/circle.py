@@ -74,11 +74,16 @@ SCRATCH = EXTRA + 384
 
 
 @kernel
+def put_in_root(root, x, y, z, at, w):
+    """Write a vector of the world to w[at:], in the rest frame root (12,) of the first joint."""
+    for m in range(3):
+        w[at + m] = root[3 + m] * x + root[6 + m] * y + root[9 + m] * z
+
+
+@kernel
 def set_goal(limb, root, target, task, w):
     """Write GOAL from a target (12,) in the world; root (12,): the first joint's rest frame in the world."""
-    x, y, z = target[0] - root[0], target[1] - root[1], target[2] - root[2]
-    for m in range(3):
-        w[GOAL + m] = root[3 + m] * x + root[6 + m] * y + root[9 + m] * z
+    put_in_root(root, target[0] - root[0], target[1] - root[1], target[2] - root[2], GOAL, w)
     if task == POSITION:
         return
     for row in range(3):  # root' R_target R_e'
@@ -133,15 +138,12 @@ def circle_frame(root, reference, w):
     n is arbitrary.
     """
     distance = length_at(w, GOAL)
+    put_in_root(root, reference[3], reference[4], reference[5], NORMAL, w)
     for m in range(3):
         if distance > 1e-300:
             w[NORMAL + m] = w[GOAL + m] / distance
-        else:
-            w[NORMAL + m] = root[3 + m] * reference[3] + root[6 + m] * reference[4] + root[9 + m] * reference[5]
     for choice in range(2):
-        rx, ry, rz = reference[3 * choice], reference[3 * choice + 1], reference[3 * choice + 2]
-        for m in range(3):
-            w[U + m] = root[3 + m] * rx + root[6 + m] * ry + root[9 + m] * rz
+        put_in_root(root, reference[3 * choice], reference[3 * choice + 1], reference[3 * choice + 2], U, w)
         if orthonormalize(w, U, NORMAL) > 1e-7:
             break
     cross(w, NORMAL, U, V)
@@ -401,6 +403,13 @@ def add_roots(w, count, a, b, c, tag):
 
 
 @kernel
+def add_crossings(w, count, p, q, y, x, tag):
+    """Insert the swivel angles where p R[x] = q R[y], with the parts of R[y] and R[x] at w[y] and w[x]."""
+    a, b = p * w[x] - q * w[y], p * w[x + 9] - q * w[y + 9]
+    return add_roots(w, count, a, b, q * w[y + 18] - p * w[x + 18], tag)
+
+
+@kernel
 def add_outer(limb, w, count, spin, number, y, x, sense_y, sense_x):
     """Insert the angles where an outer Euler angle, atan2(R[y], R[x]) up to the family, meets its limits (eq. 8)."""
     arc = ARC + 8 * number
@@ -409,8 +418,7 @@ def add_outer(limb, w, count, spin, number, y, x, sense_y, sense_x):
     y, x = spin + y, spin + x
     for side in range(2):
         p, q = sense_x * limb[arc + SIN_LO + 2 * side], sense_y * limb[arc + COS_LO + 2 * side]
-        a, b = p * w[x] - q * w[y], p * w[x + 9] - q * w[y + 9]
-        count = add_roots(w, count, a, b, q * w[y + 18] - p * w[x + 18], 2 * number + side)
+        count = add_crossings(w, count, p, q, y, x, 2 * number + side)
     return count
 
 
@@ -452,8 +460,7 @@ def add_locked(limb, shape, ball, w, count, spin):
         if not math.isfinite(bound):
             continue
         p, q = math.sin(e * bound), limb[SENSE + 6 * ball + 5] * math.cos(e * bound)
-        a, b = p * w[x] - q * w[y], p * w[x + 9] - q * w[y + 9]
-        count = add_roots(w, count, a, b, q * w[y + 18] - p * w[x + 18], 8 * ball + side)
+        count = add_crossings(w, count, p, q, y, x, 8 * ball + side)
     return count
 
 
@@ -633,14 +640,10 @@ def put_range(w, count, low, high, tag_low, tag_high):
 
 
 @kernel
-def pick_swivel(w, count, wanted):
-    """Return the swivel angle within the ranges nearest to a wanted one; for NaN, the middle of the widest range."""
-    return nearest_in_ranges(w, SPANS, 4, count, wanted)
-
-
-@kernel
 def nearest_in_ranges(w, first, stride, count, wanted):
-    """Return the angle within ranges (low, high) at w[first + stride r] nearest to a wanted one; NaN as above."""
+    """Return the angle within ranges (low, high) at w[first + stride r] nearest to a wanted one; for NaN, the middle
+    of the widest range.
+    """
     best, choice = -math.inf, 0.0
     for r in range(count):
         low, high = w[first + stride * r], w[first + stride * r + 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import entry, kernel
-from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT, SINGULAR, ball_rotation, fit_ball, put_vector, slack_in
+from posable.limb.ball_ik import INFEASIBLE, NO_LIMIT, SINGULAR, ball_rotation, fit_ball, put_vector, rotate, slack_of
 from posable.limb.circle import (
     AXES,
     BEND,
@@ -38,7 +38,7 @@ from posable.limb.circle import (
     find_ranges,
     forearm_frame,
     length_at,
-    pick_swivel,
+    nearest_in_ranges,
     reach_interval,
     rotation_at,
     set_goal,
@@ -64,11 +64,10 @@ def set_tip(limb, shape, task, w):
         w[TIP + m] = limb[LOWER + m]
     if task == POSITION:
         ball_rotation(shape, 1, w, BEST + 4, ROTATION, AXES)
-        for m in range(3):
-            o = ROTATION + 3 * m
-            r = w[o] * limb[TOOL] + w[o + 1] * limb[TOOL + 1] + w[o + 2] * limb[TOOL + 2]
-            for row in range(3):
-                w[TIP + row] += limb[LOWER_TURN + 3 * row + m] * r
+        x, y, z = rotate(w, ROTATION, limb[TOOL], limb[TOOL + 1], limb[TOOL + 2])
+        for row in range(3):
+            o = LOWER_TURN + 3 * row
+            w[TIP + row] = w[TIP + row] + limb[o] * x + limb[o + 1] * y + limb[o + 2] * z
 
 
 @kernel
@@ -166,19 +165,16 @@ def solve_closed_form(limb, shape, root, reference, task, limited, wanted, elbow
         count = find_ranges(limb, shape, balls, w)
         if count == 0:
             return BLOCKED + status
-        phi = pick_swivel(w, count, wanted)
+        phi = nearest_in_ranges(w, SPANS, 4, count, wanted)
     fit_at_swivel(limb, shape, balls, count, phi, limited, report, w)
     return status
 
 
 @kernel
-def rotate(w, at, x, y, z):
-    """Return the rotation w[at:] times a vector."""
-    return (
-        w[at] * x + w[at + 1] * y + w[at + 2] * z,
-        w[at + 3] * x + w[at + 4] * y + w[at + 5] * z,
-        w[at + 6] * x + w[at + 7] * y + w[at + 8] * z,
-    )
+def rotate_forearm(w, x, y, z):
+    """Return a vector of the last joint's rest frame in the rest frame of the first joint, turned by ROTATION."""
+    x, y, z = rotate(w, FOREARM, x, y, z)
+    return rotate(w, ROTATION, x, y, z)
 
 
 @kernel
@@ -222,8 +218,7 @@ def place_error(limb, shape, task, at, w):
     for m in range(4, 7):
         p, q, r = 0.0, 0.0, 0.0
         if task == POSITION:
-            p, q, r = rotate(w, FOREARM, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
-            p, q, r = rotate(w, ROTATION, p, q, r)
+            p, q, r = rotate_forearm(w, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
         put_vector(w, AXES + 3 * m, p, q, r)
         swing_axis(w, m, sx, sy, sz)
     put_vector(w, RESIDUAL, w[GOAL] - x, w[GOAL + 1] - y, w[GOAL + 2] - z)
@@ -239,15 +234,13 @@ def turn_error(shape, spin, phi, at, w):
     rotation_at(w, spin, math.cos(phi), math.sin(phi), ROTATION)
     ball_rotation(shape, 1, w, at, SPARE, AXES + 3)
     for m in range(1, 4):
-        p, q, r = rotate(w, FOREARM, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
-        p, q, r = rotate(w, ROTATION, p, q, r)
+        p, q, r = rotate_forearm(w, w[AXES + 3 * m], w[AXES + 3 * m + 1], w[AXES + 3 * m + 2])
         put_vector(w, AXES + 3 * m, p, q, r)
     put_vector(w, AXES, w[NORMAL], w[NORMAL + 1], w[NORMAL + 2])
     # the goal frame times the transpose of ours: trace and skew part
     trace, x, y, z = 0.0, 0.0, 0.0, 0.0
     for column in range(3):
-        p, q, r = rotate(w, FOREARM, w[SPARE + column], w[SPARE + 3 + column], w[SPARE + 6 + column])
-        p, q, r = rotate(w, ROTATION, p, q, r)
+        p, q, r = rotate_forearm(w, w[SPARE + column], w[SPARE + 3 + column], w[SPARE + 6 + column])
         a, b, c = w[GOAL + 3 + column], w[GOAL + 6 + column], w[GOAL + 9 + column]
         trace += a * p + b * q + c * r
         x, y, z = x + (q * c - r * b), y + (r * a - p * c), z + (p * b - q * a)
@@ -260,6 +253,13 @@ def turn_error(shape, spin, phi, at, w):
 
 
 @kernel
+def fix_first(w):
+    """Write PARTS: the first joint's rotation ROTATION, at every swivel angle."""
+    for m in range(9):
+        w[PARTS + m], w[PARTS + 9 + m], w[PARTS + 18 + m] = 0.0, 0.0, w[ROTATION + m]
+
+
+@kernel
 def measure(limb, shape, task, report, w):
     """Write the errors of BEST from its own forward kinematics; return whether it is exact."""
     size = 0.0
@@ -268,24 +268,26 @@ def measure(limb, shape, task, report, w):
     place = place_error(limb, shape, task, BEST, w)
     turn = 0.0
     if task == POSE:  # the first joint's rotation, left by place_error, as constant parts
-        for m in range(9):
-            w[PARTS + m], w[PARTS + 9 + m], w[PARTS + 18 + m] = 0.0, 0.0, w[ROTATION + m]
+        fix_first(w)
         turn = turn_error(shape, PARTS, 0.0, BEST + 4, w)
     report[PLACE_ERROR], report[TURN_ERROR] = place, turn
     return place <= EXACT * size and turn <= EXACT
 
 
 @kernel
+def write_best(limb, limited, out, w):
+    """Clip BEST to the limits if they hold, and write the figure's values out (7,); return the slack."""
+    for m in range(7):
+        if limited:
+            w[BEST + m] = min(max(w[BEST + m], limb[BOX + 2 * m]), limb[BOX + 2 * m + 1])
+        out[m] = limb[SIGN + m] * w[BEST + m]
+    return slack_of(limb, 0, 7, w, BEST)
+
+
+@kernel
 def finish(limb, shape, task, limited, status, out, report, w):
     """Clip BEST to the limits, measure it, write the figure's seven values; return the status."""
-    if limited:
-        for m in range(7):
-            w[BEST + m] = min(max(w[BEST + m], limb[BOX + 2 * m]), limb[BOX + 2 * m + 1])
-    slack = NO_LIMIT
-    for m in range(7):
-        slack = min(slack, slack_in(w[BEST + m], limb[BOX + 2 * m], limb[BOX + 2 * m + 1]))
-        out[m] = limb[SIGN + m] * w[BEST + m]
-    report[SLACK] = slack
+    report[SLACK] = write_best(limb, limited, out, w)
     exact = measure(limb, shape, task, report, w)
     if exact:
         return REACHED
@@ -337,8 +339,8 @@ def fit_branch(limb, shape, branch, balls, swivel, w):
             w[fit + 3] = fit_ball(limb, shape, ball, w, ROTATION, family, fit)
 
 
-@kernel
-def all_branches(limb, shape, root, reference, target, held, task, swivel, w, out, reports):
+@entry
+def branches_of(limb, shape, root, reference, target, held, task, w, swivel, out, reports):
     """Write every solution (8, 7) at a swivel angle, regardless of limits; return the status of the reach.
 
     Row 4 branch + 2 family of the first joint + family of the last; reports[row, SLACK] is INFEASIBLE if there is none.
@@ -372,17 +374,14 @@ def all_branches(limb, shape, root, reference, target, held, task, swivel, w, ou
     return status
 
 
-@entry
-def branches_of(limb, shape, root, reference, target, held, task, swivel, w, out, reports):
-    """Write every solution of one target (see `all_branches`)."""
-    return all_branches(limb, shape, root, reference, target, held, task, swivel, w, out, reports)
-
-
-@entry
-def branches_batch(limb, shape, root, reference, targets, held, task, swivel, w, out, reports):
-    """Write every solution (t, 8, 7) of targets (t, 12) at one swivel angle, with reports (t, 8, REPORT)."""
-    for t in range(targets.shape[0]):
-        all_branches(limb, shape, root, reference, targets[t], held, task, swivel, w, out[t], reports[t])
+@kernel
+def write_ranges(limb, shape, balls, w, out):
+    """Write the swivel ranges (RANGES, 4) of the prepared circle that respect every limit; return their count."""
+    count = find_ranges(limb, shape, balls, w)
+    for r in range(count):
+        for m in range(4):
+            out[r, m] = w[SPANS + 4 * r + m]
+    return count
 
 
 @entry
@@ -390,11 +389,7 @@ def ranges_of(limb, shape, root, reference, target, held, task, w, out, report):
     """Write the swivel ranges (RANGES, 4) that respect every limit; return (status of the reach, count)."""
     set_target(limb, shape, root, target, held, task, report, w)
     status = prepare_circle(limb, shape, root, reference, task, 1, w)
-    count = find_ranges(limb, shape, 2 if task == POSE else 1, w)
-    for r in range(count):
-        for m in range(4):
-            out[r, m] = w[SPANS + 4 * r + m]
-    return status, count
+    return status, write_ranges(limb, shape, 2 if task == POSE else 1, w, out)
 
 
 @entry

@@ -6,17 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from posable.errors import GoalError
-from posable.limb.aim import aim
 from posable.limb.base import LimbCore
-from posable.limb.partial_orientation import solve_partial
 from posable.limb.redundancy import (
+    aim,
     aim_solutions,
     aim_swivel_ranges,
-    aim_with_objective,
     partial_solutions,
     partial_swivel_ranges,
-    partial_with_objective,
     reachable_spins,
+    solve_partial,
     solve_with_objective,
 )
 from posable.limb.solution import LimbSolution
@@ -81,92 +79,11 @@ class Limb(LimbCore):
             return solve_with_objective(self, target, objective, limits=limits, base=base)
         return self.solve_target(target, swivel=swivel, elbow=elbow, limits=limits, base=base)
 
-    def solve_partial(
-        self,
-        position: Any,
-        axis: Any,
-        along: Any,
-        *,
-        swivel: Any = None,
-        spin: Any = None,
-        wrist: Any = None,
-        objective: Callable[..., Any] | str | None = None,
-        limits: bool = True,
-        base: Any = None,
-    ) -> LimbSolution:
-        """Bring the site to a position with one of its axes along a world direction.
-
-        Two angles remain free: the swivel, and the spin about the direction. The spin is zero where the site's axis
-        after `axis` points along the limb's reference direction. Without `spin` or `wrist` it is the middle of the
-        reachable spins; with limits, a search over both angles and all branches starts there and ends at the first
-        solution that stays 0.1 rad clear of every limit, or at the one with the largest clearance.
-
-        Args:
-            position: (..., 3) [m].
-            axis: "x", "-y", ... or (3,), an axis of the site.
-            along: (..., 3), the world direction of that axis.
-            swivel: [rad] The preferred swivel angle.
-            spin: [rad] The spin.
-            wrist: "highest", "lowest", or a point (..., 3) [m] that the last joint should be close to, as far as the
-                limits allow. At most one of spin and wrist.
-            objective: As in `solve`, minimised over both angles; one goal at a time.
-            limits: Whether joint limits hold.
-            base: (..., n) The pose of the rest of the figure; by default the rest pose.
-
-        Returns:
-            The solution; its fields have the leading axes of the goals.
-        """
-        if objective is not None:
-            _alone("solve_partial", "objective", swivel=swivel, spin=spin, wrist=wrist)
-            return partial_with_objective(self, position, axis, along, objective, limits=limits, base=base)
-        return solve_partial(
-            self, position, axis, along, swivel=swivel, spin=spin, wrist=wrist, limits=limits, base=base
-        )
-
+    solve_partial = solve_partial
     partial_solutions = partial_solutions
     partial_swivel_ranges = partial_swivel_ranges
     reachable_spins = reachable_spins
 
-    def aim(
-        self,
-        point: Any,
-        axis: Any,
-        *,
-        bend: Any = None,
-        swivel: Any = None,
-        objective: Callable[..., Any] | str | None = None,
-        limits: bool = True,
-        base: Any = None,
-    ) -> LimbSolution:
-        """Aim an axis of the site at a point.
-
-        The last joint stays as in `base`. If the point cannot be aimed at, the aim comes as close as possible.
-
-        Args:
-            point: (..., 3) [m], in the world.
-            axis: "x", "-y", ... or (3,), an axis of the site.
-            bend: [rad] The middle joint's angle. By default, starting from the middle of its range, the first that
-                stays 0.1 rad clear of every limit, or the one with the largest clearance; without limits, the one
-                nearest to the rest pose.
-            swivel: [rad] The preferred angle about the line from the first joint to the point; with limits, the
-                nearest that respects them.
-            objective: As in `solve`, minimised over the bend and the swivel; one goal at a time.
-            limits: Whether joint limits hold.
-            base: (..., n) The pose of the rest of the figure; by default the rest pose.
-
-        Returns:
-            The solution; its fields have the leading axes of the points.
-        """
-        if objective is not None:
-            _alone("aim", "objective", bend=bend, swivel=swivel)
-            return aim_with_objective(self, point, axis, objective, limits=limits, base=base)
-        return aim(self, point, axis, bend=bend, swivel=swivel, limits=limits, base=base)
-
+    aim = aim
     aim_solutions = aim_solutions
     aim_swivel_ranges = aim_swivel_ranges
-
-
-def _alone(what: str, chosen: str, **others: Any) -> None:
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise GoalError(what, expected=f"at most one of {', '.join((*others, chosen))}", got=f"{chosen}, {given[0]}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import entry, kernel
-from posable.limb.ball_ik import INFEASIBLE, ball_rotation, fit_ball, put_vector
+from posable.limb.ball_ik import INFEASIBLE, ball_rotation, copy_numbers, fit_ball, put_vector
 from posable.limb.circle import (
     AXES,
     BEND,
@@ -48,9 +48,11 @@ from posable.limb.kernels import (
     SWIVEL,
     finish,
     fit_joints,
+    fix_first,
     place_error,
     prepare_circle,
     rotate,
+    rotate_forearm,
     set_target,
     set_tip,
     solve_closed_form,
@@ -68,6 +70,7 @@ NORMALS = EXTRA + 121  # (7, 7): normal equations of a step
 BOUND = EXTRA + 170  # 8 [rad]: the steps of the values that go to a bound
 LIST = EXTRA + 178  # (KEPT, 10): miss [m], angle [rad], seven values
 REGAINED = 1e-11  # [m]: error at which an approach counts as reached
+PRIMES = (2, 3, 5, 7, 11, 13, 17)  # bases of the samples of seven values
 SAMPLES = 64  # configurations of the last joint to try if the given one does not reach
 
 
@@ -104,6 +107,14 @@ def damped_step(count, w, x, damping):
 
 
 @kernel
+def take_step(count, at, to, w):
+    """Write the seven values w[at:], the first `count` of them moved by STEP within LIMITS, to w[to:]."""
+    copy_numbers(w, at, to)
+    for m in range(count):
+        w[to + m] = min(max(w[at + m] + w[STEP + m], w[LIMITS + 2 * m]), w[LIMITS + 2 * m + 1])
+
+
+@kernel
 def approach(limb, shape, box, task, w):
     """Move the values at START within limb[box:] until the tip is nearest to its goal; return the distance."""
     for m in range(14):
@@ -116,13 +127,11 @@ def approach(limb, shape, box, task, w):
             break
         if damped_step(7, w, START, damping) < 1e-13:
             break
-        for m in range(7):
-            w[TRIAL + m] = min(max(w[START + m] + w[STEP + m], w[LIMITS + 2 * m]), w[LIMITS + 2 * m + 1])
+        take_step(7, START, TRIAL, w)
         after = place_error(limb, shape, task, TRIAL, w)
         if after < error:
             error, damping = after, max(0.15 * damping, 1e-16 * size * size)
-            for m in range(7):
-                w[START + m] = w[TRIAL + m]
+            copy_numbers(w, TRIAL, START)
         else:
             damping *= 6.0
             place_error(limb, shape, task, START, w)
@@ -147,13 +156,11 @@ def orient(limb, shape, spin, low, high, phi, w):
             break
         if damped_step(4, w, STATE, damping) < 1e-12:
             break
-        for m in range(4):
-            w[TRIAL + m] = min(max(w[STATE + m] + w[STEP + m], w[LIMITS + 2 * m]), w[LIMITS + 2 * m + 1])
+        take_step(4, STATE, TRIAL, w)
         after = turn_error(shape, spin, w[TRIAL], TRIAL + 1, w)
         if after < error:
             error, damping = after, max(0.15 * damping, 1e-14)
-            for m in range(4):
-                w[STATE + m] = w[TRIAL + m]
+            copy_numbers(w, TRIAL, STATE)
         else:
             damping *= 6.0
             turn_error(shape, spin, w[STATE], STATE + 1, w)
@@ -182,22 +189,15 @@ def sample_last(limb, index, w):
     for m in range(3):
         rest, box = limb[REST + 4 + m], BOX + 8 + 2 * m
         low, high = max(limb[box], rest - math.pi), min(limb[box + 1], rest + math.pi)
-        share = 0.5 if index == 0 else halton(index, 2 if m == 0 else 2 * m + 1)
+        share = 0.5 if index == 0 else halton(index, PRIMES[m])
         w[BEST + 4 + m] = low + share * (high - low)
 
 
 @kernel
-def start_from(limb, box, source, w):
-    """Copy seven values w[source:] to START, inside limb[box:]."""
+def start_from(limb, box, source, values, w):
+    """Copy seven values[source:] to START, inside limb[box:]."""
     for m in range(7):
-        w[START + m] = min(max(w[source + m], limb[box + 2 * m]), limb[box + 2 * m + 1])
-
-
-@kernel
-def copy_numbers(w, source, to):
-    """Copy seven values."""
-    for m in range(7):
-        w[to + m] = w[source + m]
+        w[START + m] = min(max(values[source + m], limb[box + 2 * m]), limb[box + 2 * m + 1])
 
 
 @kernel
@@ -221,7 +221,7 @@ def solve_with_wrist(limb, shape, root, reference, limited, wanted, elbow, repor
         set_tip(limb, shape, POSITION, w)
         prepare_circle(limb, shape, root, reference, POSITION, 1 if limited else -1, w)
         fit_joints(limb, shape, 1, 0.4 * index, w)
-        start_from(limb, box, BEST, w)
+        start_from(limb, box, BEST, w, w)
         error = approach(limb, shape, box, POSITION, w)
         if error < best - 1e-15:
             best = error
@@ -257,7 +257,7 @@ def nearest_orientation(limb, shape, root, reference, report, w):
             rotation_at(w, spin + 27, math.cos(phi), math.sin(phi), ROTATION)
             if fit_ball(limb, shape, 1, w, ROTATION, family, BEST + 4) <= INFEASIBLE:
                 continue
-            start_from(limb, BOX, BEST, w)
+            start_from(limb, BOX, BEST, w, w)
             error, phi = orient(limb, shape, spin, low, high, phi, w)
             if error < best - 1e-12:
                 best = error
@@ -277,11 +277,10 @@ def nearest_position(limb, shape, root, reference, report, w):
     best = math.inf
     for index in range(24):
         if index == 0:
-            for m in range(7):
-                w[BEST + m] = limb[REST + m]
+            start_from(limb, BOX, REST, limb, w)
         else:
             fit_joints(limb, shape, 2, 0.2618 * index, w)
-        start_from(limb, BOX, BEST, w)
+            start_from(limb, BOX, BEST, w, w)
         error = approach(limb, shape, BOX, POSE, w)
         if error < best - 1e-15:
             best = error
@@ -292,8 +291,7 @@ def nearest_position(limb, shape, root, reference, report, w):
     if not nearest_orientation(limb, shape, root, reference, report, w):  # no swivel angle at all: turn the last joint
         copy_numbers(w, KEEP, START)
         ball_rotation(shape, 0, w, START, ROTATION, AXES)
-        for m in range(9):
-            w[PARTS + m], w[PARTS + 9 + m], w[PARTS + 18 + m] = 0.0, 0.0, w[ROTATION + m]
+        fix_first(w)
         forearm_frame(limb, shape, w[START + 3], w)
         orient(limb, shape, PARTS, 0.0, 0.0, 0.0, w)
         copy_numbers(w, START, BEST)
@@ -474,15 +472,13 @@ def axis_error(limb, shape, at, w):
     ax, ay, az = rotate(w, SPARE, w[AXIS], w[AXIS + 1], w[AXIS + 2])
     forearm_frame(limb, shape, w[at + 3], w)
     ball_rotation(shape, 0, w, at, ROTATION, AXES)
-    ax, ay, az = rotate(w, FOREARM, ax, ay, az)
-    ax, ay, az = rotate(w, ROTATION, ax, ay, az)
+    ax, ay, az = rotate_forearm(w, ax, ay, az)
     k = UPPER_TURN + shape[2, 0]
     x, y, z = rotate(w, ROTATION, limb[k], limb[k + 3], limb[k + 6])
     put_vector(w, AXES + 9, x, y, z)
     for m in range(4, 7):
         o = AXES + 3 * m
-        x, y, z = rotate(w, FOREARM, w[o], w[o + 1], w[o + 2])
-        x, y, z = rotate(w, ROTATION, x, y, z)
+        x, y, z = rotate_forearm(w, w[o], w[o + 1], w[o + 2])
         put_vector(w, o, x, y, z)
     for m in range(7):
         o = AXES + 3 * m
@@ -516,8 +512,7 @@ def refine(limb, shape, box, size, w):
         if bounded_step(7, stiff, START, damping, w) < 1e-11:
             break
         copy_numbers(w, START, BACKUP)
-        for m in range(7):
-            w[START + m] = min(max(w[START + m] + w[STEP + m], limb[box + 2 * m]), limb[box + 2 * m + 1])
+        take_step(7, BACKUP, START, w)
         miss = approach(limb, shape, box, POSITION, w)
         after = axis_error(limb, shape, START, w)
         if miss <= SAME_PLACE * size and after < angle:
@@ -594,9 +589,8 @@ def sample_approaches(limb, shape, root, reference, limited, w):
             for m in range(7):
                 rest = limb[REST + m]
                 low, high = max(limb[BOX + 2 * m], rest - math.pi), min(limb[BOX + 2 * m + 1], rest + math.pi)
-                prime = 2 if m == 0 else (3 if m == 1 else (2 * m + 1 if m < 4 else 2 * m + 3 if m < 6 else 17))
-                w[BEST + m] = low + halton(index - SPREAD + 1, prime) * (high - low)
-        start_from(limb, box, BEST, w)
+                w[BEST + m] = low + halton(index - SPREAD + 1, PRIMES[m]) * (high - low)
+        start_from(limb, box, BEST, w, w)
         miss = approach(limb, shape, box, POSITION, w)
         add_candidate(miss, axis_error(limb, shape, START, w), START, w)
 
@@ -607,9 +601,9 @@ def nearest_partial(limb, shape, root, reference, axis, place, along, held, limi
 
     held (3,): the first configuration of the last joint.
     """
+    x, y, z = rotate(limb, TOOL_TURN, axis[0], axis[1], axis[2])
+    put_vector(w, AXIS, x, y, z)
     for m in range(3):
-        o = TOOL_TURN + 3 * m
-        w[AXIS + m] = limb[o] * axis[0] + limb[o + 1] * axis[1] + limb[o + 2] * axis[2]
         w[DIRECTION + m], w[PLACE + m] = 0.0, 0.0
         for i in range(3):
             w[DIRECTION + m] += root[3 + 3 * i + m] * along[i]
@@ -625,7 +619,7 @@ def nearest_partial(limb, shape, root, reference, axis, place, along, held, limi
     for row in range(KEPT):
         if w[LIST + 10 * row] > least + 2.0 * SAME_PLACE:
             break
-        start_from(limb, box, LIST + 10 * row + 2, w)
+        start_from(limb, box, LIST + 10 * row + 2, w, w)
         if least > SAME_PLACE:  # out of reach: keep the site at the nearest position found
             put_vector(w, GOAL, w[PLACE], w[PLACE + 1], w[PLACE + 2])
             place_error(limb, shape, POSITION, START, w)

@@ -20,27 +20,25 @@ from posable.limb.base import (
     LimbCore,
     common_lead,
     distance_message,
+    in_rows_of,
     leading_axes,
     preferences,
     read_direction,
     read_directions,
     read_numbers,
     run_batch,
-    scratch_memory,
-    vectors_in,
 )
 from posable.limb.circle import (
     AXES,
+    BEND_SLACK,
     BEST,
     BLOCKED,
     EXTRA,
-    FOREARM,
     GOAL,
     NO_SWIVEL,
     POSE,
     POSITION,
     REACHED,
-    ROTATION,
     SPARE,
     TOO_FAR,
     TOO_NEAR,
@@ -60,6 +58,7 @@ from posable.limb.kernels import (
     place_error,
     prepare_circle,
     rotate,
+    rotate_forearm,
     set_target,
     set_tip,
     solve_closed_form,
@@ -182,12 +181,6 @@ def spin_at(count, share, w):
 
 
 @kernel
-def spin_near(count, wanted, w):
-    """Return the spin within reach nearest to a wanted one; for NaN, the middle of the widest range."""
-    return nearest_in_ranges(w, OPEN, 2, count, wanted)
-
-
-@kernel
 def wanted_spin(kind, wrist, w):
     """Return the spin of the last joint farthest along a direction (Tolani et al. 2000, (11)) or nearest to a point."""
     a, b = 0.0, 0.0
@@ -261,7 +254,7 @@ def search_spin(limb, shape, root, reference, frame, place, held, count, wanted,
     best, psi, last = -math.inf, 0.0, 0.0
     tried = 0
     for k in range(MOST + 1):
-        last = spin_near(count, wanted, w) if k == 0 else spin_at(count, halton(k, 2), w)
+        last = nearest_in_ranges(w, OPEN, 2, count, wanted) if k == 0 else spin_at(count, halton(k, 2), w)
         tried = k
         if try_spin(limb, shape, root, reference, frame, place, held, last, True, swivel, anywhere, report, w) == 0:
             score = score_of(wanted, swivel, report)
@@ -290,18 +283,13 @@ def search_spin(limb, shape, root, reference, frame, place, held, count, wanted,
 
 
 @kernel
-def slack_of_cell(limb, shape, phi, status, w):
-    """Return the best slack at a swivel angle of the prepared circle."""
-    return slack_near(limb, shape, 2, w, phi) if status == REACHED else INFEASIBLE
-
-
-@kernel
 def open_at(limb, shape, root, reference, frame, place, psi, w):
-    """Prepare the elbow circle of the target at a spin; return the status of the reach."""
+    """Prepare the elbow circle of the target at a spin, without a branch if that is out of reach."""
     spin_target(frame, place, psi, w)
     set_goal(limb, root, w[GOAL_FRAME : GOAL_FRAME + 12], POSE, w)
     set_tip(limb, shape, POSE, w)
-    return prepare_circle(limb, shape, root, reference, POSE, 1, w)
+    if prepare_circle(limb, shape, root, reference, POSE, 1, w) != REACHED:
+        w[BEND_SLACK] = w[BEND_SLACK + 1] = INFEASIBLE
 
 
 @kernel
@@ -311,10 +299,10 @@ def search_spin_and_swivel(limb, shape, root, reference, frame, place, held, cou
         w[TOP + 3 * r] = -math.inf
     for i in range(CELLS):
         psi = spin_at(count, (i + 0.5) / CELLS, w)
-        status = open_at(limb, shape, root, reference, frame, place, psi, w)
+        open_at(limb, shape, root, reference, frame, place, psi, w)
         best, phi = -math.inf, 0.0
         for j in range(CELLS):
-            slack = slack_of_cell(limb, shape, 2.0 * math.pi * j / CELLS, status, w)
+            slack = slack_near(limb, shape, 2, w, 2.0 * math.pi * j / CELLS)
             if slack > best:
                 best, phi = slack, 2.0 * math.pi * j / CELLS
         r = 8  # insert the best cell of each spin among the eight
@@ -331,9 +319,9 @@ def search_spin_and_swivel(limb, shape, root, reference, frame, place, held, cou
         while best > INFEASIBLE and best < 0.0 and step > 1e-9:
             middle, across, before = psi, phi, best
             for i in range(-2, 3):
-                status = open_at(limb, shape, root, reference, frame, place, middle + 0.5 * step * i, w)
+                open_at(limb, shape, root, reference, frame, place, middle + 0.5 * step * i, w)
                 for j in range(-2, 3):
-                    slack = slack_of_cell(limb, shape, across + 0.5 * step * j, status, w)
+                    slack = slack_near(limb, shape, 2, w, across + 0.5 * step * j)
                     if slack > best:
                         best, psi, phi = slack, middle + 0.5 * step * i, across + 0.5 * step * j
             if best == before:
@@ -346,22 +334,25 @@ def search_spin_and_swivel(limb, shape, root, reference, frame, place, held, cou
 
 
 @kernel
-def measure_partial(limb, shape, root, axis, place, along, report, w):
-    """Write the errors of BEST in position and direction from its forward kinematics; return whether it is exact."""
-    for m in range(3):
-        w[SPARE + m], w[SPARE + 3 + m] = 0.0, 0.0
-        for i in range(3):
-            w[SPARE + m] += root[3 + 3 * i + m] * (place[i] - root[i])
-            w[SPARE + 3 + m] += root[3 + 3 * i + m] * along[i]
-    x, y, z = w[SPARE + 3], w[SPARE + 4], w[SPARE + 5]
-    for m in range(3):
-        w[GOAL + m] = w[SPARE + m]
-    report[PLACE_ERROR] = place_error(limb, shape, POSITION, BEST, w)
+def site_axis(limb, shape, axis, w):
+    """Return an axis (3,) of the site at BEST, after `place_error`, in the rest frame of the first joint."""
     ball_rotation(shape, 1, w, BEST + 4, SPARE, AXES)
     p, q, r = rotate(limb, TOOL_TURN, axis[0], axis[1], axis[2])
     p, q, r = rotate(w, SPARE, p, q, r)
-    p, q, r = rotate(w, FOREARM, p, q, r)
-    p, q, r = rotate(w, ROTATION, p, q, r)
+    return rotate_forearm(w, p, q, r)
+
+
+@kernel
+def measure_partial(limb, shape, root, axis, place, along, report, w):
+    """Write the errors of BEST in position and direction from its forward kinematics; return whether it is exact."""
+    for m in range(3):
+        w[GOAL + m], w[SPARE + m] = 0.0, 0.0
+        for i in range(3):
+            w[GOAL + m] += root[3 + 3 * i + m] * (place[i] - root[i])
+            w[SPARE + m] += root[3 + 3 * i + m] * along[i]
+    x, y, z = w[SPARE], w[SPARE + 1], w[SPARE + 2]
+    report[PLACE_ERROR] = place_error(limb, shape, POSITION, BEST, w)
+    p, q, r = site_axis(limb, shape, axis, w)
     a, b, c = q * z - r * y, r * x - p * z, p * y - q * x
     report[TURN_ERROR] = math.atan2(math.sqrt(a * a + b * b + c * c), p * x + q * y + r * z)
     return report[PLACE_ERROR] <= EXACT and report[TURN_ERROR] <= 10.0 * EXACT
@@ -373,11 +364,7 @@ def nearest_spin(limb, shape, root, reference, frame, place, along, held, limite
     nearest_partial(limb, shape, root, reference, frame, place, along, held, limited, w)
     report[SWIVEL], report[BRANCH] = math.nan, 0.0
     place_error(limb, shape, POSITION, BEST, w)
-    ball_rotation(shape, 1, w, BEST + 4, SPARE, AXES)
-    p, q, r = rotate(limb, TOOL_TURN, frame[3], frame[4], frame[5])
-    p, q, r = rotate(w, SPARE, p, q, r)
-    p, q, r = rotate(w, FOREARM, p, q, r)
-    p, q, r = rotate(w, ROTATION, p, q, r)
+    p, q, r = site_axis(limb, shape, frame[3:], w)
     a, b = 0.0, 0.0
     for m in range(3):
         value = root[3 + 3 * m] * p + root[4 + 3 * m] * q + root[5 + 3 * m] * r
@@ -401,7 +388,7 @@ def partial_one(
     count, status = open_spins(root, near, far, w)
     wanted = wanted_spin(kind, wrist, w)
     if count > 0 and not limited:
-        psi = spin_near(count, wanted, w)
+        psi = nearest_in_ranges(w, OPEN, 2, count, wanted)
         return try_spin(limb, shape, root, reference, frame, place, held, psi, False, swivel, anywhere, report, w)
     if count > 0:
         status = NO_SWIVEL
@@ -441,17 +428,8 @@ ANYWHERE = np.full(3, np.nan)
 EXTREMES = ("highest", "lowest")
 
 
-def solve_partial(
-    limb: LimbCore,
-    position: Any,
-    axis: Any,
-    along: Any,
-    *,
-    swivel: Any = None,
-    spin: Any = None,
-    wrist: Any = None,
-    limits: bool = True,
-    base: Any = None,
+def place_with_axis(
+    limb: LimbCore, position: Any, axis: Any, along: Any, swivel: Any, spin: Any, wrist: Any, limits: bool, base: Any
 ) -> LimbSolution:
     """Bring the site to a position with one axis along a direction (see `Limb.solve_partial`)."""
     if spin is not None and wrist is not None:
@@ -463,14 +441,10 @@ def solve_partial(
     kind, wrists = _wanted(limb, wrist, lead)
     near, far = limb.reach_of(limits=limits)
 
-    def run(mine: Any, out: np.ndarray, reports: np.ndarray, status: np.ndarray) -> None:
-        partial_batch(
-            *limb.chain, mine(roots), limb.directions, frame, limb.tool_in_site(), mine(places), mine(alongs),
-            mine(helds), near, far, mine(spins), kind, mine(wrists), bool(limits), mine(swivels), ANYWHERE,
-            scratch_memory(), out, reports, status,
-        )  # fmt: skip
-
-    out, reports, status = run_batch(len(places), run)
+    out, reports, status = run_batch(
+        len(places), partial_batch, *limb.chain, roots, limb.directions, frame, limb.tool_in_site(), places, alongs,
+        helds, near, far, spins, kind, wrists, bool(limits), swivels, ANYWHERE,
+    )  # fmt: skip
     limb.fill_swivels(out, reports, roots, POSE)
     messages: Any = np.where(status == NO_SWIVEL, "no spin and swivel angle satisfy every limit", SENTENCES[status])
     if lead == () and status[0] not in (REACHED, NO_SWIVEL):
@@ -492,7 +466,7 @@ def read_goals(position: Any, along: Any, base: Any) -> tuple[np.ndarray, np.nda
     """Return positions (t, 3), unit directions (t, 3) and the leading axes of all goals."""
     places, alongs = read_numbers(position, "position", (3,)), read_directions(along, "along")
     lead = common_lead({"position": places.shape[:-1], "along": alongs.shape[:-1], "base": leading_axes(base)})
-    return vectors_in(lead, places), vectors_in(lead, alongs), lead
+    return in_rows_of(lead, places), in_rows_of(lead, alongs), lead
 
 
 def _wanted(limb: LimbCore, wrist: Any, lead: tuple[int, ...]) -> tuple[int, np.ndarray]:

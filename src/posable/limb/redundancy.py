@@ -17,13 +17,13 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from posable.errors import GoalError, SolverError
-from posable.limb.aim import aim, aim_branches, aim_ranges
-from posable.limb.ball_ik import INFEASIBLE, ball_rotation
+from posable.limb.aim import aim_at, aim_branches, aim_ranges
+from posable.limb.ball_ik import ball_rotation
 from posable.limb.base import LimbCore, leading_axes, read_direction, read_directions, read_numbers, scratch_memory
 from posable.limb.circle import RANGES
-from posable.limb.kernels import BRANCH, REPORT, SLACK, TURN_ERROR
-from posable.limb.partial_orientation import read_goals, site_frame, solve_partial, spins_of, target_of_spin
-from posable.limb.solution import Branch, LimbSolution, SwivelRange
+from posable.limb.kernels import REPORT
+from posable.limb.partial_orientation import place_with_axis, read_goals, site_frame, spins_of, target_of_spin
+from posable.limb.solution import LimbSolution, SwivelRange
 from posable.limb.srs_chain import TOOL
 from posable.model.kinematics import place_bodies
 
@@ -308,25 +308,7 @@ def aim_solutions(
     angle = float(read_numbers(swivel, "swivel"))
     out, reports = np.empty((2, 7)), np.zeros((2, REPORT))
     aim_branches(*limb.chain, root, limb.directions, place, direction, held, raw, angle, scratch_memory(), out, reports)
-    found: list[LimbSolution] = []
-    low, high = limb.skeleton.lower[limb.columns], limb.skeleton.upper[limb.columns]
-    for numbers, report in zip(out, reports, strict=True):
-        if report[SLACK] <= INFEASIBLE:
-            continue
-        good = bool(report[SLACK] >= -1e-12)
-        solved = pose.copy()
-        solved[limb.columns] = np.clip(numbers, low, high) if good else numbers
-        if any(np.abs(solved - other.pose).max() < 1e-12 for other in found):
-            continue
-        code = int(report[BRANCH])
-        found.append(
-            LimbSolution(
-                solved, good, angle, Branch(code // 4, code // 2 % 2, 0),
-                "reached" if good else "reached, outside the limits",
-                "REACHED", 0.0, float(report[TURN_ERROR]), limb.clearance(solved),
-            )
-        )  # fmt: skip
-    return found
+    return limb.listed(pose, out, reports)
 
 
 def aim_swivel_ranges(limb: LimbCore, point: Any, axis: Any, *, bend: Any, base: Any = None) -> list[SwivelRange]:
@@ -347,8 +329,7 @@ def aim_swivel_ranges(limb: LimbCore, point: Any, axis: Any, *, bend: Any, base:
         return []
     out = np.empty((RANGES, 4))
     count = aim_ranges(*limb.chain, root, limb.directions, place, direction, held, raw, scratch_memory(), out)
-    rows = out[:count][np.argsort(out[:count, 0], kind="stable")]
-    return [SwivelRange(lo, hi, limb.limit_name(a), limb.limit_name(b)) for lo, hi, a, b in rows]
+    return limb.named_ranges(out[:count])
 
 
 # --- An objective over both angles ---
@@ -432,8 +413,20 @@ class ObjectiveSurface:
         return best
 
 
+def refuse_both(what: str, **others: Any) -> None:
+    """Raise GoalError if an objective and a preference are given."""
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        wanted = f"at most one of {', '.join((*others, 'objective'))}"
+        raise GoalError(what, expected=wanted, got=f"objective, {given[0]}")
+
+
 def least(surface: ObjectiveSurface, spans: list[tuple[float, float]], plain: LimbSolution, what: str) -> LimbSolution:
     """Return the solution with the least objective over both angles; `plain` if none is better."""
+    if np.ndim(plain.ok):
+        raise GoalError("objective", expected="one goal", got="a batch")
+    if not plain.ok:
+        return plain
     chosen: list[ObjectiveSample] = []
     for sample in surface.sampled(spans):
         near = (
@@ -452,16 +445,37 @@ def least(surface: ObjectiveSurface, spans: list[tuple[float, float]], plain: Li
     return replace(answer, ok=True, message=f"reached, at the minimum of the objective over the {what} and the swivel")
 
 
-def partial_with_objective(
-    limb: LimbCore, position: Any, axis: Any, along: Any, objective: Any, *, limits: bool, base: Any
-) -> LimbSolution:
-    """Solve a partial orientation with the least objective (see `Limb.solve_partial`)."""
+def solve_partial(
+    limb: LimbCore, position: Any, axis: Any, along: Any, *, swivel: Any = None, spin: Any = None, wrist: Any = None,
+    objective: Callable[..., Any] | str | None = None, limits: bool = True, base: Any = None,
+) -> LimbSolution:  # fmt: skip
+    """Bring the site to a position with one of its axes along a world direction.
+
+    Two angles remain free: the swivel, and the spin about the direction. The spin is zero where the site's axis
+    after `axis` points along the limb's reference direction. Without `spin` or `wrist` it is the middle of the
+    reachable spins; with limits, a search over both angles and all branches starts there and ends at the first
+    solution that stays 0.1 rad clear of every limit, or at the one with the largest clearance.
+
+    Args:
+        position: (..., 3) [m].
+        axis: "x", "-y", ... or (3,), an axis of the site.
+        along: (..., 3), the world direction of that axis.
+        swivel: [rad] The preferred swivel angle.
+        spin: [rad] The spin.
+        wrist: "highest", "lowest", or a point (..., 3) [m] that the last joint should be close to, as far as the
+            limits allow. At most one of spin and wrist.
+        objective: As in `solve`, minimised over both angles; one goal at a time.
+        limits: Whether joint limits hold.
+        base: (..., n) The pose of the rest of the figure; by default the rest pose.
+
+    Returns:
+        The solution; its fields have the leading axes of the goals.
+    """
+    if objective is None:
+        return place_with_axis(limb, position, axis, along, swivel, spin, wrist, limits, base)
+    refuse_both("solve_partial", swivel=swivel, spin=spin, wrist=wrist)
     measure = as_objective(limb, objective)
-    plain = solve_partial(limb, position, axis, along, limits=limits, base=base)
-    if np.ndim(plain.ok):
-        raise GoalError("solve_partial", expected="one goal with an objective", got="a batch")
-    if not plain.ok:
-        return plain
+    plain = place_with_axis(limb, position, axis, along, None, None, None, limits, base)
     goal = (limb, position, axis, along)
     surface = ObjectiveSurface(
         lambda spin, phi: partial_solutions(*goal, swivel=phi, spin=spin, base=base),
@@ -471,16 +485,34 @@ def partial_with_objective(
     return least(surface, reachable_spins(*goal, limits=limits, base=base), plain, "spin")
 
 
-def aim_with_objective(
-    limb: LimbCore, point: Any, axis: Any, objective: Any, *, limits: bool, base: Any
-) -> LimbSolution:
-    """Aim with the least objective (see `Limb.aim`)."""
+def aim(
+    limb: LimbCore, point: Any, axis: Any, *, bend: Any = None, swivel: Any = None,
+    objective: Callable[..., Any] | str | None = None, limits: bool = True, base: Any = None,
+) -> LimbSolution:  # fmt: skip
+    """Aim an axis of the site at a point.
+
+    The last joint stays as in `base`. If the point cannot be aimed at, the aim comes as close as possible.
+
+    Args:
+        point: (..., 3) [m], in the world.
+        axis: "x", "-y", ... or (3,), an axis of the site.
+        bend: [rad] The middle joint's angle. By default, starting from the middle of its range, the first that
+            stays 0.1 rad clear of every limit, or the one with the largest clearance; without limits, the one
+            nearest to the rest pose.
+        swivel: [rad] The preferred angle about the line from the first joint to the point; with limits, the
+            nearest that respects them.
+        objective: As in `solve`, minimised over the bend and the swivel; one goal at a time.
+        limits: Whether joint limits hold.
+        base: (..., n) The pose of the rest of the figure; by default the rest pose.
+
+    Returns:
+        The solution; its fields have the leading axes of the points.
+    """
+    if objective is None:
+        return aim_at(limb, point, axis, bend, swivel, limits, base)
+    refuse_both("aim", bend=bend, swivel=swivel)
     measure = as_objective(limb, objective)
-    plain = aim(limb, point, axis, limits=limits, base=base)
-    if np.ndim(plain.ok):
-        raise GoalError("aim", expected="one goal with an objective", got="a batch")
-    if not plain.ok:
-        return plain
+    plain = aim_at(limb, point, axis, None, None, limits, base)
     middle = limb.columns[3]
     rest = float(limb.skeleton.rest[middle])
     low, high = (

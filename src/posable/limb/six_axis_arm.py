@@ -190,17 +190,17 @@ class LoneArm:
         self.arm, self.skeleton = arm, skeleton
         self.lower, self.upper = limits_of(skeleton, limits)[:2]
 
-    def solve(self, goal: Goal, start: np.ndarray, rest: tuple[Any, ...], begin: float) -> ArmResult | None:
+    def solve(self, goal: Goal, starts: np.ndarray, rest: tuple[Any, ...], begin: float) -> ArmResult | None:
         """Return the pose nearest to a start that reaches a goal; None if there is none.
 
         Args:
             goal: A Pose that pins the frame.
-            start: (n,) [rad, m].
+            starts: (1, n) [rad, m], its own.
             rest: The other `SolveOptions`.
             begin: [s], when the call began.
         """
         arm, lower, upper = self.arm, self.lower, self.upper
-        starts, poses, errors = start.copy().reshape(1, -1), np.empty((1, arm.size)), np.empty((1, 2))
+        poses, errors = np.empty((1, arm.size)), np.empty((1, 2))
         missed = nearest_pose(
             arm.packed, arm.columns, goal.target.reshape(1, TRANSFORM),
             _TOLERANCES if goal.tolerance is POSE_TOLERANCES else np.array(goal.tolerance),

@@ -93,12 +93,6 @@ def limb_of_body(skeleton: Skeleton, body: int) -> Limb | None:
     return None if isinstance(found, str) else found
 
 
-def limbs_of(skeleton: Skeleton) -> list[Limb]:
-    """Return every limb of a figure."""
-    found = (limb_of_body(skeleton, body) for body in range(skeleton.figure.body.shape[0]))
-    return [limb for limb in found if limb is not None]
-
-
 def two_link_or_reason(skeleton: Skeleton, body: int, point: np.ndarray) -> TwoLink | str:
     """Return the two hinges that move a point (3,) [m] of a body in a plane, or why there are none."""
     figure = skeleton.figure

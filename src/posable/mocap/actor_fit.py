@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, vstack
 from posable.engine.layout import ABOVE
 from posable.mocap.frame_solver import FrameOptions, marker_frame_solver
 from posable.mocap.gaps import thresholds
+from posable.mocap.marker_sets import listed
 from posable.mocap.normal_equations import eliminate_poses, marker_rows, solve_symmetric
 from posable.mocap.pelvis import Hips
 from posable.mocap.root_align import best_turn, move_figure
@@ -96,7 +97,7 @@ class Calibration:
             words = ", ".join(f"{name} {spread * 1e3:.0f} mm" for name, spread in least)
             lines.append(f"  standard deviation of bone lengths: {middle * 1e3:.0f} mm (median); largest: {words}")
         if self.left_out:
-            lines.append(f"  left out: {', '.join(self.left_out)}")
+            lines.append(f"  left out: {listed(self.left_out)}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.ndimage import gaussian_filter1d
 
-from posable.mocap.frame_solver import FrameOptions, FrameSolver
+from posable.mocap.frame_solver import ENERGY, FrameOptions, FrameSolver
 from posable.model.joint_values import Floats
 from posable.problem import Problem
 
@@ -64,7 +64,7 @@ def _best_sequence(
         tried[max(frame - near, 0) : frame + near + 1] = True
         found = _other_branch(problem, poses, frame, dofs, error_of, BETTER * least[frame])
         if found is not None:
-            path = _followed(problem, found, frame, len(poses), walk)
+            path, _ = followed(problem, found, frame, len(poses), walk)
             candidates.append(path)
             costs.append(error_of(path, EVERY))
             least = np.minimum(least, costs[-1])
@@ -92,17 +92,20 @@ def _other_branch(
     return starts[best] if errors[best] < most else None
 
 
-def _followed(problem: Problem, pose: Floats, frame: int, total: int, walk: FrameOptions) -> Floats:
-    """Return poses (T, n) that follow a frame's pose to the end of the clip and back to its beginning."""
-    out = np.empty((total, len(pose)))
-    FrameSolver(problem.part(frame, total))(walk, out[frame:], last=pose)
+def followed(problem: Problem, pose: Floats, frame: int, total: int, walk: FrameOptions) -> tuple[Floats, Floats]:
+    """Return poses (T, n) that follow a frame's pose (n,) to the end of the clip and back to its beginning.
+
+    Second, the energy (T,) of every frame.
+    """
+    out, energies = np.empty((total, len(pose))), np.empty(total)
+    energies[frame:] = FrameSolver(problem.part(frame, total))(walk, out[frame:], last=pose)[1][:, ENERGY]
     if frame:
         back, path = problem.part(0, frame), np.empty((frame, len(pose)))
         for name in ("constants", "targets"):
             setattr(back, name, getattr(back, name)[::-1].copy())
-        FrameSolver(back)(walk, path, last=out[frame])
+        energies[:frame] = FrameSolver(back)(walk, path, last=out[frame])[1][::-1, ENERGY]
         out[:frame] = path[::-1]
-    return out
+    return out, energies
 
 
 def _cheapest(costs: Floats, limb: Floats) -> np.ndarray:

@@ -179,10 +179,9 @@ def solve_frames(
     overwritten by those of the last two. low, high (n,) and state (STATE_WIDTH,) are scratch. Writes poses (T, n),
     errors (T, g) [m, rad] and notes (T, NOTES).
     """
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    fixed = work[work.shape[0] - 2 * n : work.shape[0] - n]
-    scale = work[work.shape[0] - n :]
+    n, g = figure.dof.shape[0], kind.shape[0]
+    ws, own = workspace(figure, g, work, d)
+    fixed, scale = own[:n], own[n : 2 * n]
     state[layout.DAMPING] = params[FIRST_DAMPING]
     usual = -1.0
     for t in range(poses.shape[0]):
@@ -224,8 +223,8 @@ def solve_frames(
 @entry
 def marker_errors(figure, kind, constants, poses, markers, work, d, errors):
     """Write how far the points of the springs are from markers (T, g, 3) [m] at poses (T, n): errors (T, g) [m]."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
+    g = kind.shape[0]
+    ws, _ = workspace(figure, g, work, d)
     for t in range(poses.shape[0]):
         forward(figure, poses[t], ws)
         for k in range(g):

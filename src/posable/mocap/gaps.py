@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,7 +13,6 @@ from scipy.spatial.transform import Rotation
 from posable.mocap.unwrap import continuous
 from posable.model.joint_values import continuous_vectors, joint_transform, rotation_values, turns_freely
 from posable.model.joints import JointMotion
-from posable.model.kinematics import forward
 from posable.model.motion import interpolate
 from posable.model.skeleton import Skeleton
 
@@ -24,9 +23,6 @@ CATCH_UP = 12  # frames after a gap in which the solver converges to the marker 
 CHUNK = 1 << 15  # frames
 MEMORY = 0.15  # [s] time constant with which an unobserved motion loses its velocity and returns to the line
 LASTS = 0.75  # [s]: in longer gaps it loses its velocity sooner, in proportion
-ANCHORED = 3.0  # [s]: in longer gaps limbs follow the body alone
-STEADIER = 1.5  # times that a point must move more steadily in the world than in the body to follow the world
-RESTLESS = 0.02  # [m/s] differences in speed below which both are steady
 MOSTLY = 0.5  # fraction of a marker's gap in which a joint above it must be unobserved for the gap to be filled
 SLOPE = 3  # frames over which speed is measured
 BESIDE = 4  # frames on either side of a short gap that determine how it is crossed
@@ -285,45 +281,6 @@ class UnobservedJoints:
                     poses[a:b, where] = _cross(poses[:, where], a, b, fps)
         return changed
 
-    def anchored(self, poses: np.ndarray, fps: float) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield where sites of limbs are in gaps that `cross` has filled, if limbs also follow the world.
-
-        A foot that stands before and after a gap stands in it, too, whatever the body does. A site follows the world
-        as far as it moves more steadily in it than relative to the body, at both ends of the gap.
-
-        Args:
-            poses: (T, n) From `cross`.
-            fps: Frames per second.
-
-        Yields:
-            Frames, degrees of freedom of the limb, places (t, M, 3) [m] of sites that follow the world, and how far
-            each follows it (M,); 1 for sites that are not on the limb.
-        """
-        parent = {joint.name: joint.parent for joint in self.skeleton.joints}
-        for name, spans in self.joints.items():
-            above, below = self._above(parent[name]), [j for j in parent if name in self._above(j)]
-            carried = [k for k, joint in enumerate(self.bones) if joint in below]
-            dofs = np.concatenate([np.arange(self.skeleton.size)[self.skeleton.index(joint)] for joint in below])
-            base = next((joint for joint in above if self.skeleton.joint(joint).motion.dofs), name)
-            for a, b in spans:
-                if a == 0 or b >= len(poses) or not short_gap(fps) < b - a <= ANCHORED * fps:
-                    continue
-                if any(_part(self.joints.get(joint, ()), a, b) > MOSTLY for joint in above):
-                    continue  # the joint above is lost as well, and carries this one
-                first, last = max(0, a - 1 - SLOPE), min(len(poses) - 1, b + SLOPE)
-                frames = forward(self.skeleton, poses[first : last + 1])
-                places = np.stack([frames.position(site) for site in self.sites], axis=1)
-                turn, origin = frames.rotation(base).inv().as_matrix(), frames.position(base)
-                start, end, shares = a - first, b - first, np.ones(len(self.sites))
-                for k in carried:
-                    path = places[:, k]
-                    relative = np.einsum("tij,tj->ti", turn, path - origin)
-                    in_body = _unsteadiness(relative, start, end, fps) ** 4
-                    in_world = (STEADIER * _unsteadiness(path, start, end, fps)) ** 4 + RESTLESS**4
-                    path[start:end] = _cross(path, start, end, fps)
-                    shares[k] = in_body / (in_body + in_world)
-                yield slice(a, b), dofs, places[start:end], shares
-
     def _above(self, joint: str | None) -> list[str]:
         """Return a joint and those above it, the nearest first."""
         out: list[str] = []
@@ -351,11 +308,6 @@ class UnobservedJoints:
                 poses[a - 1 :] = continuous(self.skeleton, poses[a - 1 :])
 
 
-def _part(spans: Sequence[tuple[int, int]], a: int, b: int) -> float:
-    """Return the fraction of the frames from a to b that lie in spans."""
-    return sum(max(0, min(b, end) - max(a, start)) for start, end in spans) / (b - a)
-
-
 def _turn_across(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: float) -> tuple[Rotation, np.ndarray]:
     """Return the rotation of a free joint before a gap, and the rotation vector (3,) that leads to that after it.
 
@@ -365,8 +317,15 @@ def _turn_across(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: f
     rotation = joint_transform(motion, values[[before, a - 1, b, after]])[1]
     arrives, turn, leaves = (rotation[:-1].inv() * rotation[1:]).as_rotvec()
     spin = 0.5 * (arrives / max(a - 1 - before, 1) + leaves / max(after - b, 1)) * min(b - a + 1, SPINS * fps)
-    around = turn * (1.0 - 2.0 * np.pi / max(float(np.linalg.norm(turn)), 1e-9))
-    return rotation[1], min((turn, around), key=lambda way: float(np.linalg.norm(way - spin)))
+    return rotation[1], nearer_way(turn, spin)
+
+
+def nearer_way(turn: np.ndarray, spin: np.ndarray) -> np.ndarray:
+    """Return rotation vectors (..., 3) [rad], or those of the same turns the other way round where nearer to a spin."""
+    length = np.linalg.norm(turn, axis=-1, keepdims=True)
+    around = turn * (1.0 - 2.0 * np.pi / np.maximum(length, 1e-9))
+    off = [np.linalg.norm(way - spin, axis=-1, keepdims=True) for way in (turn, around)]
+    return np.where(off[1] < off[0], around, turn)
 
 
 def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: float) -> np.ndarray:
@@ -386,37 +345,29 @@ def _cross_ball(motion: JointMotion, values: np.ndarray, a: int, b: int, fps: fl
 
 
 def _cross(values: np.ndarray, a: int, b: int, fps: float) -> np.ndarray:
-    """Return rows a to b of values (T, k): the line between the adjacent rows, bent by their speeds.
+    """Return rows a to b of values (T, k), which are known before and after them, as `across` does."""
+    before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
+    return across(values[[before, a - 1, b, after]], b - a, fps, (max(a - 1 - before, 1), max(after - b, 1)))
+
+
+def across(edges: np.ndarray, length: int, fps: float, spans: tuple[int, int] = (SLOPE, SLOPE)) -> np.ndarray:
+    """Return values (..., length, k) in a gap: the line between the adjacent frames, bent by their speeds.
 
     A motion gradually forgets its speed, and the sooner the longer the gap is: the path is a cubic in a short gap, and
     the line in the middle of a long one.
 
     Args:
-        values: Known before and after the gap.
-        a: The first row of the gap.
-        b: The first row after it.
+        edges: (..., 4, k) Values in an earlier frame, just before the gap, just after it, and in a later frame.
+        length: Frames of the gap.
         fps: Frames per second.
+        spans: Frames between the first two, and between the last two.
     """
-    length = b - a + 1
-    times = np.arange(1.0, length)
-    step, first, last = _speeds(values, a, b)
-    left, right = _speed_weights(length, MEMORY * fps * min(1.0, LASTS * fps / length))
-    return values[a - 1] + times[:, None] * step + left[:, None] * first + right[:, None] * last
-
-
-def _speeds(values: np.ndarray, a: int, b: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the mean speed (k,) across a gap, and how much faster values (T, k) are before and after it, per frame."""
-    before, after = max(0, a - 1 - SLOPE), min(len(values) - 1, b + SLOPE)
-    step = (values[b] - values[a - 1]) / (b - a + 1)
-    first = (values[a - 1] - values[before]) / max(a - 1 - before, 1) - step
-    last = (values[after] - values[b]) / max(after - b, 1) - step
-    return step, first, last
-
-
-def _unsteadiness(places: np.ndarray, a: int, b: int, fps: float) -> float:
-    """Return how far the speeds [m/s] of a point before and after a gap are from its mean speed across it."""
-    _, first, last = _speeds(places, a, b)
-    return fps * float(np.sqrt(first @ first + last @ last))
+    steps = length + 1
+    earlier, start, end, later = (edges[..., k, None, :] for k in range(4))
+    step = (end - start) / steps
+    first, last = (start - earlier) / spans[0] - step, (later - end) / spans[1] - step
+    left, right = _speed_weights(steps, MEMORY * fps * min(1.0, LASTS * fps / steps))
+    return start + np.arange(1.0, steps)[:, None] * step + left[:, None] * first + right[:, None] * last
 
 
 @lru_cache(maxsize=256)

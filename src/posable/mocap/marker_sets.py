@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -230,6 +230,14 @@ def subject_of(marker: str) -> str:
 def is_virtual(marker: str) -> bool:
     """Return whether a label is that of a point which a biomechanical model computed, not of a marker."""
     return _VIRTUAL.match(base_name(marker)) is not None
+
+
+def listed(markers: Sequence[str]) -> str:
+    """Return the labels of markers, and how many others have no label or are results of a model."""
+    stars = sum(name.startswith("*") for name in markers)
+    named = [name for name in markers if not name.startswith("*") and not is_virtual(name)]
+    counts = ((stars, "without a label"), (len(markers) - stars - len(named), "computed by a model"))
+    return ", ".join([*named, *(f"{count} {what}" for count, what in counts if count)])
 
 
 @lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ from posable.engine.joints import SLIDE
 from posable.errors import PosableError
 from posable.mocap.foot_contacts import find_contacts
 from posable.mocap.gaps import frame_errors
+from posable.mocap.marker_sets import listed
 from posable.mocap.unwrap import continuous
 from posable.model.joint_values import joint_transform
 from posable.model.kinematics import forward
@@ -175,7 +176,9 @@ _PLAYER_SCRIPT = """
     pen.stroke();
   }
   function body(joints, bones, colour, aside) {
-    const c = [joints[0][0], joints[0][1], 0], step = 500, n = data.beside ? 2 : 4;
+    let low = 0, high = 0;
+    for (const j of joints) { low = Math.min(low, j[2]); high = Math.max(high, j[2]); }
+    const c = [joints[0][0], joints[0][1], Math.max(low, high - size)], step = 500, n = data.beside ? 2 : 4;
     const gx = Math.round(c[0] / step) * step, gy = Math.round(c[1] / step) * step;
     function grid(x, y, u, v) {
       line(project([gx + x * step, gy + y * step, 0], c, aside), project([gx + u * step, gy + v * step, 0], c, aside),
@@ -388,7 +391,7 @@ def take_page(
         ("tracked", f"in {report.seconds:.2f} s, {report.frames / max(report.seconds, 1e-9):.0f} frames/s"),
         ("marker error", millimetres(take.errors)),
         ("status of frames", ", ".join(f"{name}: {count}" for name, count in statuses)),
-        ("markers without a site", ", ".join(report.unmatched) or "none"),
+        ("markers without a site", listed(report.unmatched) or "none"),
     ]
     calibration = motion.skeleton.info.get("calibration")
     if calibration is not None:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import median_filter
 
 from posable.errors import PosableError, PosableWarning, unknown
 from posable.mocap.fingers import follow_fingers
 from posable.mocap.foot_contacts import Contacts
-from posable.mocap.gaps import blend_weight
+from posable.mocap.gaps import blend_weight, runs
 from posable.mocap.hand_contacts import Touch
 from posable.mocap.motion_quality import blocking_limits
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
@@ -42,8 +43,10 @@ LONG = 0.3  # [s] of smoothing beyond which steps are smoothed away
 NOTED_BONE, FAR_BONE = (
     10.0,
     25.0,
-)  # [deg] mean error of a bone's direction beyond which its limit is noted, or warned of
+)  # [deg] mean error of a bone's direction beyond which it is noted, or warned of
 FIRST, JUMPS, CALM = 8, 0.3, 3.0  # frames; leg lengths of a jump, and how much longer it is than the steps after it
+LEAP, AROUND, SOME = 3.0, 0.5, 0.1  # leg lengths that a body is off its place for a moment; [s]; most frames that are
+LOW = 0.15  # leg lengths above the ground below which a joint's own thickness counts
 UNLIKELY = 10.0  # ratio of sizes beyond which one of the units is probably wrong
 
 
@@ -182,8 +185,8 @@ def retarget(
     notes += [note] if note else []
     poses = within_turns(figure, solver.within_speed(poses))
     found = wanted.contacts(poses) if contacts else None
-    noted, far = _far_bones(wanted, poses)
-    notes += noted
+    noted, far = _far_bones(wanted, poses, touched)
+    notes += [*noted, *_bare(wanted, poses)]
     out = Retargeted(
         figure, poses, motion.fps, motion.name, rows, found, wanted.scale, tuple(touched), motion, notes=tuple(notes)
     )
@@ -214,11 +217,35 @@ def _corrected(motion: Motion, plan: BodyPlan) -> tuple[Motion, list[str]]:
         notes.append("frame 0 is a pose of its own, as the T pose before some recordings: frame 1 is taken instead")
         poses = np.concatenate([motion.poses[1:2], motion.poses[1:]])
         motion = Motion(motion.skeleton, poses, motion.fps, motion.name)
+    motion, note = _without_leaps(motion, plan)
+    notes += [note] if note else []
     up = standing_axis(motion, plan)
     if up not in (None, motion.skeleton.up):
         notes.append(f"the motion's figure stands along {up}: that is taken for up, not {motion.skeleton.up}")
         motion = Motion(motion.skeleton.replace(up=up), motion.poses, motion.fps, motion.name)
     return motion, notes
+
+
+def _without_leaps(motion: Motion, plan: BodyPlan) -> tuple[Motion, str]:
+    """Return the motion with frames bridged that show the body far from where it is before and after, and a note."""
+    at = forward(motion.skeleton, motion.poses).position(plan["pelvis"])
+    usual = median_filter(at, size=(2 * round(AROUND * motion.fps) + 1, 1), mode="nearest")
+    leaps = np.linalg.norm(at - usual, axis=1) > LEAP * plan.leg
+    if not leaps.any() or leaps.mean() > SOME:
+        return motion, ""
+    good, poses = np.flatnonzero(~leaps), motion.poses.copy()
+    for a, b in runs(leaps):
+        before, after = good[good < a][-1:], good[good >= b][:1]
+        ends = np.concatenate([before, after])
+        first, last = poses[ends[0]], poses[ends[-1]].copy()[None]
+        same_branch(motion.skeleton, first, last, 0)
+        share = (np.arange(a, b) - ends[0]) / max(ends[-1] - ends[0], 1)
+        poses[a:b] = first + share[:, None] * (last - first)
+    spans = [f"{a} to {b - 1}" if b - a > 1 else f"{a}" for a, b in runs(leaps)]
+    more = f" and {len(spans) - 3} more" if len(spans) > 3 else ""
+    far = np.linalg.norm(at - usual, axis=1).max() / plan.leg
+    note = f"the motion is {far:.0f} leg lengths away for a moment: frames {', '.join(spans[:3])}{more} are bridged"
+    return Motion(motion.skeleton, poses, motion.fps, motion.name), note
 
 
 def _starts_apart(motion: Motion, plan: BodyPlan) -> bool:
@@ -246,12 +273,19 @@ def _doubts(result: Retargeted, smooth: float) -> list[str]:
     return out
 
 
-def _far_bones(wanted: RetargetGoals, poses: np.ndarray) -> tuple[list[str], list[str]]:
-    """Return a note if limits keep bones off the source's, and a warning if they clearly point in other directions."""
+def _far_bones(wanted: RetargetGoals, poses: np.ndarray, touched: Sequence[Touch]) -> tuple[list[str], list[str]]:
+    """Return a note if bones are off the source's, with what keeps them off, and a warning if they are clearly so."""
     motion = Motion(wanted.figure, poses, wanted.motion.fps)
     errors = bone_errors(RoleFrames(motion, wanted.target, np.eye(3)), wanted.seen, len(poses))
     off = {bone: error for bone, error in errors.items() if error.mean() > NOTED_BONE}
     why = blocking_limits(motion, wanted.target, off)
+    for bone, error in off.items():
+        kept = np.zeros(len(poses), dtype=bool)
+        for touch in touched if bone.startswith(("shoulder", "elbow")) else ():
+            if touch.part == "hands" or touch.side == bone[-1]:
+                kept[touch.first : touch.end] = True
+        if bone not in why and kept[error > NOTED_BONE].mean() > 0.5:
+            why[bone] = "its hand keeps a touch; touches=False lets it go"
 
     def named(bones: list[str]) -> str:
         bones = sorted(bones, key=lambda bone: -off[bone].mean())[:3]
@@ -262,12 +296,29 @@ def _far_bones(wanted: RetargetGoals, poses: np.ndarray) -> tuple[list[str], lis
         )
 
     far = [bone for bone in off if off[bone].mean() > FAR_BONE]
-    near = [bone for bone in why if bone not in far]
+    near = [bone for bone in off if bone not in far]
     ask = "" if set(far) <= set(why) else "; is the mapping right? print(result) shows it"
     return (
-        [f"limits keep bones off the motion's: {named(near)}"] if near else [],
+        [f"bones off the motion's: {named(near)}"] if near else [],
         [f"bones point elsewhere than the motion's: {named(far)}{ask}"] if far else [],
     )
+
+
+def _bare(wanted: RetargetGoals, poses: np.ndarray) -> list[str]:
+    """Return a note if more than feet comes to the ground and the figure does not show how thick it is."""
+    plan = wanted.target
+    if wanted.figure.shapes:
+        return []
+    frames = forward(wanted.figure, poses)
+    low = [
+        role
+        for role in plan.roles
+        if role.startswith(("head", "shoulder", "elbow", "wrist", "knee"))
+        and float((plan.position(frames, role) @ plan.up).min()) < LOW * plan.leg
+    ]
+    if not low:
+        return []
+    return [f"the figure has no collision shapes: its skin may be in the ground at {', '.join(low)}"]
 
 
 def _overlaps(solver: RetargetSolver, poses: np.ndarray) -> list[str]:

@@ -266,23 +266,23 @@ class RetargetGoals:
                     out.append(goal)
         return out
 
-    def arms(self, first: int, end: int) -> list[tuple[np.ndarray, LimbError]]:
+    def arms(self, first: int, end: int, figure: Skeleton) -> list[tuple[np.ndarray, LimbError]]:
         """Return, for every arm, its degrees of freedom (k,) and how far its bones are off in frames from first to end.
 
-        The error is a function of poses (t, n) and of the rows that they are of; it returns (t,) [rad^2], the sum over
-        both bones.
+        The poses are those of `figure`, which has the same joints. The error is a function of poses (t, n) and of the
+        rows that they are of; it returns (t,) [rad^2], the sum over both bones.
         """
         out: list[tuple[np.ndarray, LimbError]] = []
         for side in SIDES:
             roles = [f"{role}.{side}" for role in ("shoulder", "elbow", "wrist")]
             if not all(role in self.rows and role in self.seen.places for role in roles):
                 continue
-            chain = [name for name in self._up_to(self.target[roles[2]], "chest") if name in self.figure.names]
-            dofs = np.concatenate([np.arange(self.figure.size)[self.figure.index(name)] for name in chain])
+            chain = [name for name in self._up_to(self.target[roles[2]], "chest") if name in figure.names]
+            dofs = np.concatenate([np.arange(figure.size)[figure.index(name)] for name in chain])
             wanted = [unit(self.seen.places[b] - self.seen.places[a])[first:end] for a, b in pairwise(roles)]
 
             def error(poses: Floats, rows: slice, roles=roles, wanted=wanted) -> Floats:
-                frames = forward(self.figure, poses)
+                frames = forward(figure, poses)
                 at = [self.target.position(frames, role) for role in roles]
                 cosines = [
                     (unit(b - a) * along[rows]).sum(axis=-1) for (a, b), along in zip(pairwise(at), wanted, strict=True)

@@ -6,6 +6,7 @@ still slip, shapes overlap or joints are too fast are solved again, each with it
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -14,20 +15,23 @@ from scipy.ndimage import gaussian_filter1d, maximum_filter1d
 from posable.engine.layout import OFF, ROBUST, WEIGHT
 from posable.goals import Orientation, Position
 from posable.goals.base import Goal
-from posable.mocap.branches import choose_branches
+from posable.mocap.branches import choose_branches, followed
 from posable.mocap.frame_solver import FrameOptions, FrameSolver
 from posable.mocap.gaps import blend_weight, runs
 from posable.mocap.hand_contacts import Touch
 from posable.mocap.retarget_goals import Held, RetargetGoals
 from posable.mocap.retime import slowed, within_steps
 from posable.mocap.root_align import place_root
+from posable.mocap.root_chart import RootChart
 from posable.mocap.smooth import CAREFUL, HOLD, STANDS, box_of, goal_stiffness, reach_of, smooth_goals
 from posable.mocap.trajectory import Effort
+from posable.mocap.unwrap import continuous
 from posable.model.body_plan import SIDES
 from posable.model.collision import measure, pair_tables
 from posable.model.kinematics import forward
 from posable.model.motion import Motion
 from posable.model.shapes import Shape
+from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 
 PASSES = 2  # of the whole clip; what is near the ground and objects is found again before each
@@ -40,12 +44,20 @@ LIFT = 0.1  # [s] over which a figure is raised out of the ground
 FIRMER, CALMLY = 4.0, 2.0  # by which shapes then keep off each other harder, and joints are stiffer, each time: limbs
 # that cross go round the same side in neighbouring frames
 SEAM = 32  # frames on either side of where two pieces are blended that may change with it
+STUCK = 1.5  # ratio of a frame's energies beyond which a walk through the clip is stuck there
+ROOT = 0.19  # of the smoothing's seconds: standard deviation of the Gaussian that smooths the reference of the root
 EFFORT = Effort(4, 1e-4)  # of the first pass: its targets are rough
 REFINING = Effort(8, 3e-4)  # of the second
 CARE = Effort(6, 3e-4, CAREFUL)  # about single frames, where limits make feet slip
 STANDINGS = 2  # times steps that still slip are solved again
 SETTLE = FrameOptions(max_iterations=200, min_gain=1e-7, damping=1e-1, independent=True, pull=1e-5)
 WALK = FrameOptions(max_iterations=20, min_gain=1e-5, damping=1e-2, pull=1e-4)
+
+
+@lru_cache(maxsize=8)
+def _chart(figure: Skeleton) -> RootChart:
+    """Return the chart of a figure, kept from clip to clip."""
+    return RootChart(figure)
 
 
 class Smoothing(NamedTuple):
@@ -66,20 +78,25 @@ class RetargetSolver:
     def __init__(self, goals: RetargetGoals, device: str = "cpu"):
         self.wanted, self.motion, self.device = goals, goals.motion, device
         self.figure, self.solvable, self.target = goals.figure, goals.solvable, goals.target
+        self.chart = _chart(self.solvable)
 
     def solve(self, first: int, end: int, contacts: bool, touches: list[Touch], seconds: float) -> np.ndarray:
         """Return the poses (t, n) of frames first to end."""
-        goals = self.wanted.goals(first, end)
-        problem = Problem(self.solvable, goals)
+        goals, chart = self.wanted.goals(first, end), self.chart
+        problem = Problem(chart.inner, goals)
         problem.broadcast((end - first,))
-        frame_solver = FrameSolver(problem)
-        start = self._start(goals)
-        frame_solver(SETTLE, start, home=start[0])
-        poses = np.empty((end - first, self.figure.size))
-        frame_solver(WALK, poses, last=start[0])
+        start = chart.enter(self._start(goals))
+        FrameSolver(problem)(SETTLE, start, home=start[0])
+        turning, energies = followed(problem, start[0], 0, end - first, WALK)
+        if len(turning) > 2:
+            back, others = followed(problem, turning[-1], end - first - 1, end - first, WALK)
+            stuck = energies > STUCK * others  # on the way there, not on the way back
+            turning[stuck] = back[stuck]
+            limbs = self.wanted.arms(first, end, chart.inner)
+            turning = choose_branches(problem, turning, limbs, self.motion.fps, WALK)
+        poses = chart.leave(turning, np.tile(self.figure.rest, (len(turning), 1)))
         if len(poses) < 3:
-            return poses
-        poses = choose_branches(problem, poses, self.wanted.arms(first, end), self.motion.fps, WALK)
+            return continuous(self.figure, poses)
         steps, rows = self.wanted.steps, slice(first, end)
         standing = np.any([(steps.heel[side] | steps.toe[side])[rows] for side in SIDES], axis=0)
         rise = self._eased(self.wanted.ground_depth(poses), standing)
@@ -87,7 +104,7 @@ class RetargetSolver:
             lift = rise[:, None] * self.target.up
             goals = [g.moved(g.target + lift) if isinstance(g, Position) else g for g in goals]
             poses = self._raised(poses, rise)
-        how = Smoothing(seconds, goal_stiffness(problem, poses, np.full(self.figure.size, HOLD)))
+        how = Smoothing(seconds, self._stiffness(goals, poses))
         locks = self.wanted.locks(poses, first) if contacts else []
         mine = [touch for touch in touches if touch.first < end and touch.end > first]
         for k in range(PASSES):
@@ -120,7 +137,13 @@ class RetargetSolver:
             held, asked = [*locks, *touched], np.asarray(fast.any(axis=1))
             poses = self._solved_again(goals, held, poses, how, asked)
             poses = self._untangled(goals, held, poses, how)
-        return self._lifted(self._slowed(goals, [*locks, *touched], poses, how), first)
+        return continuous(self.figure, self._lifted(self._slowed(goals, [*locks, *touched], poses, how), first))
+
+    def _stiffness(self, goals: list[Goal], poses: np.ndarray) -> np.ndarray:
+        """Return how stiffly goals hold each degree of freedom (n,) in poses (t, n)."""
+        problem = Problem(self.solvable, goals)
+        problem.broadcast((len(poses),))
+        return goal_stiffness(problem, poses, np.full(self.figure.size, HOLD))
 
     def _lifted(self, poses: np.ndarray, first: int) -> np.ndarray:
         """Return poses (t, n) raised out of the ground where no foot is flat on it, as in a cartwheel or a leap."""
@@ -175,10 +198,15 @@ class RetargetSolver:
         box: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> np.ndarray:  # fmt: skip
         """Return poses (t, n) that are optimal for a problem over all frames, or around the given ones (t,)."""
-        return smooth_goals(
-            problem, poses, self.motion.fps, max(how.seconds, 1e-3), threads=1,  # a piece has one thread
-            effort=effort, stiffness=how.stiffness, asked=asked, box=box, path=how.path, device=self.device,
+        chart, stiffness = self.chart, how.stiffness
+        inner = chart.enter(poses, ROOT * how.seconds * self.motion.fps)
+        better = smooth_goals(
+            problem, inner, self.motion.fps, max(how.seconds, 1e-3), threads=1,  # a piece has one thread
+            effort=effort, stiffness=chart.columns(stiffness, stiffness[0], stiffness[3]), asked=asked,
+            box=None if box is None else chart.box(box, inner),
+            path=None if how.path is None else chart.columns(how.path), device=self.device,
         )  # fmt: skip
+        return chart.leave(better, poses)
 
     def _untangled(
         self, goals: list[Goal], held: Held, poses: np.ndarray, how: Smoothing,
@@ -233,9 +261,7 @@ class RetargetSolver:
         if self.depth(part).max(initial=0.0) < DEEP:
             return
         goals = self.wanted.goals(a, b)
-        problem = Problem(self.solvable, goals)
-        problem.broadcast((b - a,))
-        how = Smoothing(seconds, goal_stiffness(problem, part, np.full(self.figure.size, HOLD)))
+        how = Smoothing(seconds, self._stiffness(goals, part))
         better = self._untangled(goals, self.wanted.locks(part, a) if contacts else [], part, how)
         weight = np.ones(b - a)
         if a:
@@ -284,7 +310,7 @@ class RetargetSolver:
 
     def _with(self, goals: list[Goal], extra: Held, count: int) -> Problem:
         """Return the problem of all goals; each of `extra` comes with its weights (t,) over time, 0: switched off."""
-        problem = Problem(self.solvable, [*goals, *(goal for goal, _ in extra)])
+        problem = Problem(self.chart.inner, [*goals, *(goal for goal, _ in extra)])
         problem.broadcast((count,))
         problem.spread(count)  # its feet stand at different times
         for k, owner in enumerate(problem.owners):

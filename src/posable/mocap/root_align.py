@@ -51,7 +51,7 @@ def with_room(skeleton: Skeleton, markers: Markers) -> Skeleton:
         return skeleton
     turn, joint = turn_up(markers.up, skeleton.up), skeleton.joint(skeleton.free_root)
     middle = np.asarray(np.nanmedian(seen, axis=1)) @ (np.eye(3) if turn is None else turn.T)
-    rotation, origin = _root_at_rest(joint, forward(skeleton, skeleton.rest))
+    rotation, origin = root_at_rest(joint, forward(skeleton, skeleton.rest))
     moved, where = (middle - origin) @ rotation @ joint.motion.basis, skeleton.index(joint.name)
     box = np.stack([skeleton.lower[where], skeleton.upper[where]], axis=1)
     wide = box.copy()
@@ -65,7 +65,7 @@ def with_room(skeleton: Skeleton, markers: Markers) -> Skeleton:
     return skeleton if (wide == box).all() else skeleton.with_limits({joint.name: wide})
 
 
-def _root_at_rest(joint: Joint, frames: Frames) -> tuple[np.ndarray, np.ndarray]:
+def root_at_rest(joint: Joint, frames: Frames) -> tuple[np.ndarray, np.ndarray]:
     """Return the rotation (3, 3) and the position (3,) [m] in the world of a free joint whose values are 0."""
     rotation, origin = rotation_matrix(joint.rotation), np.asarray(joint.offset, dtype=float)
     assert rotation is not None  # a skeleton's rotations are checked when it is made
@@ -118,7 +118,7 @@ def place_root(skeleton: Skeleton, pose: np.ndarray, rotation: np.ndarray, posit
     if name is None:
         return pose.copy()
     joint, where = skeleton.joint(name), skeleton.index(name)
-    r_rest, p_rest = _root_at_rest(joint, forward(skeleton, pose))
+    r_rest, p_rest = root_at_rest(joint, forward(skeleton, pose))
     out = pose.copy()
     moved = joint.motion.basis.T @ r_rest.T @ (position - p_rest)
     turned = Rotation.from_matrix((r_rest.T @ rotation)[None])

@@ -60,6 +60,9 @@ BODY_ACCELERATION = 50.0  # [m/s^2] by which its acceleration may change within 
 FOREIGN = 3  # frames without a label after which a marker may still be found under another label
 OWN = 0.3  # of a jump: bonus for a marker that keeps its label
 FEW_SAMPLES = 100  # frames used to decide whether labels are an actor's
+BESIDE, BESIDE_EACH = 0.25, 6  # [s] before and after a gap, and markers, by which labels are compared
+STEADY = 0.02  # [m] by which distances on one bone may change
+MISFIT, UNLIKE = 1.5, 0.4  # of two labels that were traded: least misfit, and largest fraction of it if swapped back
 LONG_SWAP = 0.1  # fraction of swapped frames above which it is unclear which labels are correct
 
 
@@ -109,7 +112,7 @@ class Screening:
         """Return the corrected positions (end - start, M, 3) [m] of some frames of the take."""
         return self.pick(positions, slice(start, end))
 
-    def pick(self, positions: np.ndarray, rows: slice | np.ndarray) -> np.ndarray:
+    def pick(self, positions: np.ndarray, rows: slice | np.ndarray | list[int]) -> np.ndarray:
         """Return the corrected positions (t, M, 3) [m] of chosen frames of the take."""
         part = positions[rows]
         if self.columns is None:
@@ -294,11 +297,12 @@ def _follow(positions: np.ndarray, fps: float, names: list[str]):
     jump = np.maximum(JUMP, NOISE * noise) + ACCELERATION / fps**2
     breaks, lengths = _breaks(positions, fps, jump, _near_pairs(positions, noise))
     cuts = _cuts(positions, breaks, fps, float(np.median(noise)))
-    if not breaks.any() and not cuts:
-        return None
     breaks[cuts] = False  # labels are accepted across a cut: there is nothing to predict from
     follower = _LabelTracker(positions, fps, jump, breaks, lengths)
     columns = follower.run()
+    traded = _trade_back(positions, columns, fps)
+    if not traded and not breaks.any() and not cuts:
+        return None
     wanted = np.zeros((count, count))
     for m in range(count):
         used, often = np.unique(columns[:, m], return_counts=True)
@@ -366,6 +370,62 @@ def _body_jumps(positions: np.ndarray, fps: float, noise: float) -> np.ndarray:
         usual[start + 2 + rows] = column_medians(jolts[rows].T)
     beside = np.maximum(np.roll(usual, 1), np.roll(usual, -1))  # of a jump, half of it
     return (usual > least) & (usual > beside)
+
+
+def _trade_back(positions: np.ndarray, columns: np.ndarray, fps: float) -> bool:
+    """Swap back, in columns (T, M), labels that two markers trade while both are hidden; return whether there are any.
+
+    Two labels have traded markers if each fits the other's neighbours after the gap far better than its own: distances
+    to the markers beside it are compared with those before the gap.
+
+    Args:
+        positions: (T, M, 3) [m] of the file.
+        columns: (T, M) label that carries each marker, -1 where none does; changed.
+        fps: Frames per second.
+    """
+    window = max(2, round(BESIDE * fps))
+    spans = [
+        (start, end, m)
+        for m in range(columns.shape[1])
+        for start, end in runs(columns[:, m] < 0)
+        if end - start > FOREIGN and start > 0 and end < len(columns)
+    ]
+    spans.sort()
+    found, view = False, Screening(columns, {}, (), ())
+    for k, (start, end, a) in enumerate(spans):
+        for later, last, b in spans[k + 1 :]:
+            if later >= end:
+                break
+            if a == b:
+                continue
+            back = max(end, last)
+            own, other = _misfits(view.pick(positions, [start - 1]), view.pick(positions, [back]), a, b)
+            if not other < own:
+                continue
+            before = view.pick(positions, slice(max(0, start - window), start))
+            own, other = _misfits(before, view.pick(positions, slice(back, back + window)), a, b)
+            if own > 2.0 * MISFIT and other < UNLIKE * own:
+                columns[later:, [a, b]] = columns[later:, [b, a]]
+                found = True
+    return found
+
+
+def _misfits(before: np.ndarray, after: np.ndarray, a: int, b: int) -> tuple[float, float]:
+    """Return how badly two markers fit their neighbours after a gap, under their own labels and under each other's.
+
+    before, after: positions (t, M, 3) [m] of all markers. NaN if there are too few neighbours.
+    """
+    others = np.delete(np.arange(before.shape[1]), [a, b])
+    then, now = ([np.linalg.norm(part[:, others] - part[:, [m]], axis=-1) for m in (a, b)] for part in (before, after))
+    usual, present = ([column_medians(gaps) for gaps in part] for part in (then, now))
+    misfits = np.full((2, 2), np.nan)
+    for i in range(2):
+        known = np.flatnonzero(np.isfinite(usual[i]) & np.isfinite(present[0]) & np.isfinite(present[1]))
+        near = known[np.argsort(usual[i][known])[:BESIDE_EACH]]
+        if len(near) >= NEIGHBOURS:
+            spread = np.ptp(then[i][:, near], axis=0) + STEADY
+            misfits[i] = [np.mean(np.abs(present[j][near] - usual[i][near]) / spread) for j in range(2)]
+    return misfits.trace(), misfits[0, 1] + misfits[1, 0]
 
 
 def _swaps_in(columns: np.ndarray, sides: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int, int, int]]:

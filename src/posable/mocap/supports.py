@@ -33,7 +33,7 @@ SHORTEST = 0.1  # [s] of a stand
 DRIFT = 0.06  # leg lengths by which ankle and toe may leave their places in one stand; then it is two
 FEW = 3  # lowest frames, of which the highest is on the ground in a clip without stands
 SYMMETRIC = 0.08  # leg lengths above the lower of both ankles within which an ankle stands
-LYING = 0.4  # cosine of a shin's angle from upright below which a foot at its end lies, as in a crawl
+LYING = 0.6  # cosine of a shin's angle from upright below which a foot at its end lies, as in a crawl
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from posable.mocap.gaps import (
     short_gap,
     stretches,
 )
-from posable.mocap.marker_sets import base_name, is_virtual, place_name
+from posable.mocap.marker_sets import base_name, is_virtual, listed, place_name
 from posable.mocap.recognise import Displaced, mislabelled, mislabelled_note
 from posable.mocap.screen import FEW_SAMPLES, screen
 from posable.mocap.verdict import (
@@ -369,7 +369,7 @@ class Report:
                 f"  gaps: {len(self.gaps)}, the longest {max(end - start for _, start, end in self.gaps)} frames"
             )
         if self.unmatched:
-            lines.append(f"  no site for: {', '.join(self.unmatched)}")
+            lines.append(f"  no site for: {listed(self.unmatched)}")
         touched = sorted(((share, name) for name, share in self.limits.items() if share > 0.05), reverse=True)[:5]
         if touched:
             lines.append(

@@ -45,8 +45,8 @@ LOST_TIMES = 4.0  # this many times the usual error of the take
 LOST_SURELY = 0.2  # [m] mean error above which a frame has failed in any case
 BRIDGE = 0.02  # [m] by which a bridge may increase the error of a frame
 CONTINUOUS = 1.25  # ratio of squared errors up to which a piece continues from the one before
-ANCHORINGS = 4  # times that limbs are solved to follow the world
-OUT_OF_REACH = 0.05  # [m] mean error of sites above which a limb does not follow the world across a gap
+HELD = 1e6  # pull of what is seen while a limb follows its path across a gap
+OUT_OF_REACH = 0.1  # [m] mean error above which a limb does not follow its path across a gap
 FEW = 3  # markers that a frame needs
 KEY_TIME, KEYS, KEY_LEAD = 0.14, 128, 8  # [s] between keyframes for a GPU; keyframes in a piece, and before it
 NEAR_POSES = 1.0  # [rad, m] between keyframes whose mean is a start
@@ -238,7 +238,7 @@ def _solve_take(actor, source, limits, start, robust, threads, progress, stop, d
     _follow_the_seen(actor, frame_solver, source, poses)
     changed |= source.unobserved.cross(poses, source.markers.fps)
     np.clip(poses, frame_solver.lower, frame_solver.upper, out=poses)
-    _anchor(actor, source, poses, limits)
+    _follow_paths(actor, source, poses, limits)
     for first in range(0, len(poses), CHUNK):
         part = first + np.flatnonzero(changed[first : first + CHUNK])
         if len(part):
@@ -397,17 +397,20 @@ def _follow_the_seen(actor: Skeleton, frame_solver: FrameSolver, source: MarkerS
         poses[a:b] = np.where(loose[a:b], poses[a:b], found)
 
 
-def _anchor(actor: Skeleton, source: MarkerSource, poses: np.ndarray, limits: bool) -> None:
-    """Let limbs follow the world, too, in gaps of poses (T, n) that were filled, in place: a foot that stands stays."""
-    loose, frame_solver = source.unobserved.loose(len(poses)), None
-    for frames, dofs, places, shares in source.unobserved.anchored(poses, source.markers.fps):
-        frame_solver = frame_solver or marker_frame_solver(actor, source.sites, limits=limits)
-        found, errors = poses[frames].copy(), np.zeros(0)
-        for _ in range(ANCHORINGS):  # sites that do not follow the world stay where they come to be
-            at = forward(actor, found)
-            own = np.stack([at.position(site) for site in source.sites], axis=1)
-            targets = own + shares[:, None] * (places - own)
-            errors, _ = frame_solver(ANCHOR, found, targets=targets)
+def _follow_paths(actor: Skeleton, source: MarkerSource, poses: np.ndarray, limits: bool) -> None:
+    """Solve limbs of poses (T, n) again, in place, in gaps that were interpolated: their joints follow `limb_paths`."""
+    if not source.unobserved.joints:
+        return
+    from posable.mocap.limb_paths import limb_paths
+
+    loose, solvers = source.unobserved.loose(len(poses)), {}
+    for frames, dofs, points, places in limb_paths(source.unobserved, poses, source.markers.fps):
+        if points not in solvers:
+            solvers[points] = marker_frame_solver(actor, points, limits=limits)
+            solvers[points].pull[:] = HELD
+            solvers[points].pull[dofs] = 1.0
+        found = poses[frames].copy()
+        errors, _ = solvers[points](ANCHOR, found, targets=places)
         if errors.mean() < OUT_OF_REACH:
             mine = np.zeros_like(loose[frames])
             mine[:, dofs] = loose[frames, dofs]

@@ -73,8 +73,8 @@ def frame_terms(
 
     home (T, n): what the dofs are pulled to. Entry (i, j), i >= j, of a frame's matrix is blocks[t, j, i - j].
     """
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
+    n = figure.dof.shape[0]
+    ws, _ = workspace(figure, kind.shape[0], work, d)
     for row in range(rows.shape[0]):
         t = rows[row]
         springs = springs_of(kind, constants, targets, t, pull, home[t])

@@ -26,6 +26,7 @@ TILTS = 0.05  # prior spread of the slope of a floor
 RISES = 0.025  # [m] least rise of a floor under the feet that is reported
 DRIFTS = 0.1  # [m] prior spread of its rise over a take
 DRIFT_SPEED = 0.03  # [m/s] with which no volume drifts: such feet are in the air
+STEEP = 0.3  # slope from which the trunk shows whether the floor is tilted
 CERTAIN = 4.0  # standard deviations that the slope must exceed to be reported
 FEET_RATE = 30.0  # [1/s] rate at which the feet are sampled
 SLOW, RESTS = 0.3, 3  # [m/s], frames at that rate: a foot that is slower for that long stands
@@ -210,7 +211,12 @@ def _uneven(motion: Motion, file_up: str | None) -> str:
     heights, flat = places[:, actor.up_axis], places @ across.T
     flat = flat - flat.mean(axis=0)
     turn = turn_up(file_up, actor.up)
-    said = _tilt(which, flat, heights, across @ (np.eye(3) if turn is None else turn))
+    top = plan[plan.first("neck", "chest", "head") or "pelvis"]
+    trunk = np.concatenate(
+        [np.diff(forward(actor, part).many([plan["pelvis"], top])[0], axis=1)[:, 0] for part in parts]
+    )
+    leans = across @ trunk.mean(axis=0) / max(float(trunk.mean(axis=0)[actor.up_axis]), 1e-9)
+    said = _tilt(which, flat, heights, leans, across @ (np.eye(3) if turn is None else turn))
     if said:
         return said
     times = np.array([0.5 * (a + b) for _, a, b in stands]) / len(paths) - 0.5
@@ -222,13 +228,14 @@ def _uneven(motion: Motion, file_up: str | None) -> str:
     return f"standing feet {way} by {1e3 * abs(rise):.0f} mm over {seconds:.0f} s: the volume drifts; recalibrate it"
 
 
-def _tilt(which: np.ndarray, flat: np.ndarray, heights: np.ndarray, axes: np.ndarray) -> str:
+def _tilt(which: np.ndarray, flat: np.ndarray, heights: np.ndarray, leans: np.ndarray, axes: np.ndarray) -> str:
     """Return a finding on a floor that is not level, or nothing.
 
     Args:
         which: (S,) Which point of the feet stands.
         flat: (S, 2) [m] Where it stands.
         heights: (S,) [m] How high.
+        leans: (2,) How far the trunk leans on average, per unit of height.
         axes: (2, 3) The directions of `flat` in the axes of the file.
     """
     slope, covariance = _trend(which, flat, heights, np.full(2, TILTS))
@@ -236,6 +243,8 @@ def _tilt(which: np.ndarray, flat: np.ndarray, heights: np.ndarray, axes: np.nda
     extent = float(np.ptp(flat @ slope)) / max(steep, 1e-12)
     deviation = float(np.sqrt(slope @ covariance @ slope)) / max(steep, 1e-12)
     if steep * extent < RISES or steep < CERTAIN * deviation:
+        return ""
+    if steep > STEEP and -leans @ slope < 0.5 * steep * steep:  # stairs: on a tilted floor the actor is tilted, too
         return ""
     uphill = slope @ axes
     axis = int(np.argmax(np.abs(uphill)))

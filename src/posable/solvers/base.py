@@ -187,7 +187,7 @@ def refuse_strength(problem: Problem, name: str) -> None:
 class CompiledSolver(Solver):
     """A solver whose loop is one compiled entry over a batch; adds threads, time limits and traces."""
 
-    state_width: ClassVar[int] = 12
+    state_width: ClassVar[int] = 16  # enough for every loop of loop.py
     loop: ClassVar[Callable[..., Any]]
     numbers: ClassVar[tuple[str, ...]] = ()  # the method's own options that its loop reads
     verdict_column: ClassVar[int | None] = None  # of the state, if the loop judges its poses itself
@@ -202,7 +202,7 @@ class CompiledSolver(Solver):
         raise NotImplementedError
 
     def memory(self, problem: Problem) -> int:
-        """Return the size of the loop's scratch memory for one problem."""
+        """Return the size of the loop's scratch memory: at least the workspace and eight vectors (n,)."""
         return problem.work_size
 
     def run(self, problem: Problem, options: SolveOptions) -> RawResult:

@@ -15,7 +15,7 @@ from posable.engine.joints import SLIDE, TURN
 from posable.engine.layout import DEPTH, ENERGY, EVALUATIONS, KIND
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, refuse_strength, register
-from posable.solvers.loop import OPTIONS, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_params, differentiate
+from posable.solvers.loop import OPTIONS, STATIONARY_GAIN, batch_of, common_params, differentiate, four_vectors
 
 RANKED, MAX_TURN, REST = range(OPTIONS, OPTIONS + 3)  # columns of the params
 HALVINGS = 6
@@ -86,12 +86,6 @@ def change_dof(figure, springs, lower, upper, theta, ws, state, i, x):
 
 
 @kernel
-def carve_ccd(work, lower, upper, params, n, b, g):
-    """Return two vectors (2, n) from the end of the scratch memory, and the box."""
-    return work[work.shape[0] - 2 * n :].reshape(2, n), lower, upper
-
-
-@kernel
 def ccd_step(figure, order, springs, lower, upper, theta, ws, vectors, state, params, trace):
     """Change n degrees of freedom, one after another, in place; return whether the energy decreased.
 
@@ -154,8 +148,7 @@ class Ccd(CompiledSolver):
     name: ClassVar[str] = "ccd"
     summary: ClassVar[str] = "cyclic coordinate descent, from the tip or ranked"
     iterations: ClassVar[int] = 300
-    state_width: ClassVar[int] = STATE_WIDTH
-    loop: ClassVar = staticmethod(batch_of("ccd", ccd_step, carve_ccd))
+    loop: ClassVar = staticmethod(batch_of("ccd", ccd_step, four_vectors))
 
     def __post_init__(self):
         self.require("order", self.order in ("tip", "ranked"), "'tip' or 'ranked'")
@@ -165,10 +158,6 @@ class Ccd(CompiledSolver):
     def check(self, problem: Problem) -> None:
         """Raise SolverError if joints differ in strength: each dof moves to its own optimum regardless of cost."""
         refuse_strength(problem, "ccd")
-
-    def memory(self, problem: Problem) -> int:
-        """Return the scratch memory of the engine and two vectors."""
-        return problem.work_size + 2 * problem.skeleton.size
 
     def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""

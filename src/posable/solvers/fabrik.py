@@ -25,13 +25,14 @@ from posable.engine.layout import (
     PARENT,
     POINT,
     SPRING_KIND,
+    matrix,
 )
 from posable.engine.springs import POINT_SPRING, rotated
 from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, refuse_strength, register
 from posable.solvers.ccd import best_turn
-from posable.solvers.loop import OPTIONS, STATE_WIDTH, batch_of, common_params
+from posable.solvers.loop import OPTIONS, batch_of, common_params
 
 FITS, GUIDES, ROWS = OPTIONS, OPTIONS + 1, OPTIONS + 2  # columns of the params; then `GUIDES` rows of four
 OWNER, BODY, SPRING_OF, SHARE = 0, 1, 2, 3  # columns of a guide: the body to rotate, what to point it at, the weight
@@ -179,13 +180,11 @@ class FabrikScratch(NamedTuple):
 
 
 @kernel
-def carve_fabrik(work, lower, upper, params, n, b, g):
-    """Return the memory of a step, from the end of the scratch memory and of the params, and the box."""
-    i = work.shape[0] - 4 * b - n
-    count = int(params[GUIDES])
-    guides = params[ROWS : ROWS + 4 * count].reshape(count, 4)
-    memory = FabrikScratch(work[i : i + 3 * b].reshape(b, 3), work[i + 3 * b : i + 4 * b], work[i + 4 * b :], guides)
-    return memory, lower, upper
+def carve_fabrik(own, lower, upper, params, b, g):
+    """Return the memory of a step, of the scratch memory and of the params, and the box."""
+    fixed = own[4 * b : 4 * b + lower.shape[0]]
+    guides = matrix(params, ROWS, int(params[GUIDES]), 4)
+    return FabrikScratch(matrix(own, 0, b, 3), own[3 * b : 4 * b], fixed, guides), lower, upper
 
 
 @kernel
@@ -262,7 +261,6 @@ class Fabrik(CompiledSolver):
     name: ClassVar[str] = "fabrik"
     summary: ClassVar[str] = "forward and backward reaching, for positions"
     iterations: ClassVar[int] = 500
-    state_width: ClassVar[int] = STATE_WIDTH
     loop: ClassVar = staticmethod(batch_of("fabrik", fabrik_step, carve_fabrik))
 
     def __post_init__(self):

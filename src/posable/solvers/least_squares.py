@@ -27,23 +27,14 @@ from posable.solvers.linear import FIRST_OPTION, ROWS, SECOND_OPTION, LinearSolv
 
 @kernel
 def deviation(lin):
-    """Return |(I - JJ+) e|: how far a displacement is from what the linear model can produce."""
+    """Return |(I - JJ+) e|: how far a displacement is from what the linear model can produce; lin.step is lost."""
     m, n = lin.active.shape
-    a, beta = lin.first, lin.vectors[2]
-    for k in range(m):
-        for j in range(m):
-            total = 0.0
-            for i in range(n):
-                total += lin.active[k, i] * lin.active[j, i]
-            a[k, j] = total
-            lin.second[k, j] = total
-    rank = lu_factor(a, m, lin.vectors[0], lin.vectors[1], 1e-12)
-    lu_solve(a, m, rank, lin.vectors[0], lin.vectors[1], lin.right, beta, lin.vectors[3])
+    solve_rows(lin, 0.0, 1e-12)
     square = 0.0
     for k in range(m):
         left = lin.right[k]
-        for j in range(m):
-            left -= lin.second[k, j] * beta[j]
+        for i in range(n):
+            left -= lin.active[k, i] * lin.step[i]
         square += left * left
     return math.sqrt(square)
 
@@ -56,15 +47,15 @@ def solve_transpose(springs, lin, state, params):
     """
     length = params[FIRST_OPTION]
     m, n = lin.active.shape
+    most = math.inf
+    if length < 0.0:
+        off = deviation(lin)
+        most = params[SECOND_OPTION] / off if off > 0.0 else math.inf
     for i in range(n):
         total = 0.0
         for k in range(m):
             total += lin.active[k, i] * lin.right[k]
         lin.step[i] = total
-    most = math.inf
-    if length < 0.0:
-        off = deviation(lin)
-        most = params[SECOND_OPTION] / off if off > 0.0 else math.inf
     if length <= 0.0:
         top, bottom = 0.0, 0.0
         for k in range(m):

@@ -28,6 +28,7 @@ from posable.engine.layout import (
     SPRING_KIND,
     Shapes,
     carver,
+    size_of,
 )
 from posable.engine.reference import vector_columns
 from posable.engine.residuals import combine, residual_rows, rows_of, stack_residuals
@@ -35,7 +36,7 @@ from posable.engine.springs import ANGLE_SPRINGS, POINT_SPRING
 from posable.errors import SolverError
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions
-from posable.solvers.loop import OPTIONS, STATE_WIDTH, STATIONARY_GAIN, batch_of, common_params
+from posable.solvers.loop import OPTIONS, STATIONARY_GAIN, batch_of, common_params
 
 # Columns of the params, after those of loop.py; then OWN_OPTIONS numbers of the method, then vectors (see `linear`)
 (
@@ -62,7 +63,6 @@ class Linear(NamedTuple):
     low: np.ndarray  # (n,): the box during the solve
     high: np.ndarray  # (n,)
     first: np.ndarray  # (k, k) the method's own
-    second: np.ndarray  # (k, k)
     vectors: np.ndarray  # (4, k)
     gains: np.ndarray  # (n,) of the control term
     toward: np.ndarray  # (n,) [rad, m]
@@ -73,24 +73,17 @@ class Linear(NamedTuple):
 LINEAR_SHAPES: Shapes = {
     "residual": ("m",), "jacobian": ("m", "n"), "active": ("m", "n"), "right": ("m",), "wanted": ("m",),
     **dict.fromkeys(("step", "control", "stopped", "moved", "low", "high"), ("n",)), "first": ("k", "k"),
-    "second": ("k", "k"), "vectors": (4, "k"), **dict.fromkeys(("gains", "toward", "strength"), ("n",)),
+    "vectors": (4, "k"), **dict.fromkeys(("gains", "toward", "strength"), ("n",)),
     "roots": ("g", 9),
 }  # fmt: skip
 carve_linear = carver(Linear, LINEAR_SHAPES, "m, n, k, g")
 
 
 @kernel
-def linear_size(m, n, g):
-    """Return the size of the scratch memory of `linear`."""
-    k = max(m, n)
-    return 3 * m + 2 * m * n + 9 * n + 2 * k * k + 4 * k + 9 * g
-
-
-@kernel
-def linear(work, lower, upper, params, n, b, g):
-    """Return a `Linear` in the end of the scratch memory, with its numbers of the params, and the box of the solve."""
-    m, v = int(params[ROWS]), VECTORS
-    lin, _ = carve_linear(work, work.shape[0] - linear_size(m, n, g), m, n, max(m, n), g)
+def linear(own, lower, upper, params, b, g):
+    """Return a `Linear` in the scratch memory, with its numbers of the params, and the box of the solve."""
+    m, n, v = int(params[ROWS]), lower.shape[0], VECTORS
+    lin, _ = carve_linear(own, 0, m, n, max(m, n), g)
     for i in range(n):
         lin.gains[i], lin.toward[i], lin.strength[i] = params[v + i], params[v + n + i], params[v + 2 * n + i]
     for k in range(g):
@@ -313,7 +306,6 @@ class LinearSolver(CompiledSolver):
     best: bool = True
 
     iterations: ClassVar[int] = 500
-    state_width: ClassVar[int] = STATE_WIDTH
 
     def __post_init__(self):
         self.require("bounds", self.bounds in BOUNDS_NAMES, "'inside', 'clamp' or 'final'")
@@ -331,7 +323,9 @@ class LinearSolver(CompiledSolver):
 
     def memory(self, problem: Problem) -> int:
         """Return the scratch memory of the engine and of the linear problem."""
-        return problem.work_size + linear_size.py_func(row_count(problem), problem.skeleton.size, len(problem.springs))
+        m, n, g = row_count(problem), problem.skeleton.size, len(problem.springs)
+        sizes = {"m": m, "n": n, "k": max(m, n), "g": g}
+        return problem.work_size + problem.once(("linear", m), lambda: size_of(LINEAR_SHAPES, **sizes))
 
     def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""

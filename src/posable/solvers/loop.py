@@ -52,7 +52,6 @@ from posable.solvers.base import CompiledSolver, SolveOptions, strength_of
 
 # The first of a method's own columns. SEEN: the number of restarts at the method's last step
 SEEN, OWN = OWN_STATE, OWN_STATE + 1
-STATE_WIDTH = 16
 KEEP_BEST, OPTIONS = OWN_PARAMS, OWN_PARAMS + 1
 
 GO_ON = 9  # beside the outcomes of engine/bounds.py
@@ -194,9 +193,8 @@ def solve_batch(
     states, params, errors, outcome, trace,
 ):  # fmt: skip
     """Solve every problem of a batch; the arrays are those of `newton_batch`, for the whole figure."""
-    n, b, g = figure.dof.shape[0], figure.body.shape[0], kind.shape[0]
-    ws = workspace(work, n, b, g, d)
-    memory, low, high = carve(work, lower, upper, params, n, b, g)
+    ws, own = workspace(figure, kind.shape[0], work, d)
+    memory, low, high = carve(own, lower, upper, params, figure.body.shape[0], kind.shape[0])
     for t in range(poses.shape[0]):
         if outcome[t] != RUNNING:
             continue
@@ -212,8 +210,8 @@ def batch_of(name: str, step: Any, carve: Any) -> Any:
     """Return the entry that solves a batch with the steps of a method.
 
     step(figure, order, springs, lower, upper, theta, ws, memory, state, params, trace) moves theta and returns whether
-    it did. carve(work, lower, upper, params, n, b, g) returns the method's memory, from the end of the scratch memory,
-    and the box that it moves in.
+    it did. carve(own, lower, upper, params, b, g) returns the method's memory, from the scratch memory beside the
+    workspace, and the box that it moves in, both for b bodies and g springs.
     """
     one = kernel(with_names(advance, f"{name}_loop", step=step))
     return entry(with_names(solve_batch, f"{name}_batch", carve=carve, advance=one))
@@ -231,9 +229,10 @@ RESOLUTION = 1e-16  # relative to the energy: smaller predicted gains are roundi
 
 
 @kernel
-def four_vectors(work, lower, upper, params, n, b, g):
-    """Return four vectors (4, n) from the end of the scratch memory, and the box."""
-    return work[work.shape[0] - 4 * n :].reshape(4, n), lower, upper
+def four_vectors(own, lower, upper, params, b, g):
+    """Return four vectors (4, n) of the scratch memory, and the box."""
+    n = lower.shape[0]
+    return own[: 4 * n].reshape(4, n), lower, upper
 
 
 @kernel
@@ -330,17 +329,11 @@ class DescentSolver(CompiledSolver):
     max_step: float = 1.0
 
     iterations: ClassVar[int] = 1000
-    state_width: ClassVar[int] = STATE_WIDTH
-    vectors: ClassVar[int] = 4  # of n numbers that the loop needs
 
     def __post_init__(self):
         self.require("alpha", 0.0 < self.alpha < 1.0, "a number between 0 and 1")
         self.require("beta", self.alpha <= self.beta < 1.0, "a number from alpha up to 1")
         self.require("max_step", self.max_step > 0.0, "a positive number or inf")
-
-    def memory(self, problem: Problem) -> int:
-        """Return the scratch memory of the engine and the method's own vectors."""
-        return problem.work_size + self.vectors * problem.skeleton.size
 
     def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""

@@ -365,14 +365,14 @@ class LowestPriority:
         arguments = (
             part.figure, part.order, part.kind, constants, targets, part.pull, part.home, problem.tolerances,
             self.comfort, self.prior, options.lower, options.upper, poses, references, part.dofs, scratch(memory),
-            problem.work_size, part.depth, params, errors, codes, turns, values,
+            part.depth, params, errors, codes, turns, values,
         )  # fmt: skip
 
         def solve_rows(some: slice) -> None:
             own = [every if len(every) == 1 else every[some] for every in (constants, targets, references)]
             loop(
                 *arguments[:3], *own[:2], *arguments[5:12], poses[some], own[2], part.dofs, scratch(memory),
-                *arguments[16:19], errors[some], codes[some], turns[some], values[some],
+                *arguments[16:18], errors[some], codes[some], turns[some], values[some],
             )  # fmt: skip
 
         if t > SMALL:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from posable.engine.bounds import write_trace
 from posable.engine.jit import kernel, with_names
-from posable.engine.layout import ENERGY
+from posable.engine.layout import ENERGY, matrix
 from posable.engine.linalg import cholesky, cholesky_solve
 from posable.solvers.base import register
 from posable.solvers.loop import (
@@ -153,9 +153,10 @@ def learn_bfgs(model, step, change, spare, count, params):
 
 
 @kernel
-def carve_bfgs(work, lower, upper, params, n, b, g):
-    """Return two matrices and five vectors (2 n + 5, n) from the end of the scratch memory, and the box."""
-    return work[work.shape[0] - (2 * n + 5) * n :].reshape(2 * n + 5, n), lower, upper
+def carve_bfgs(own, lower, upper, params, b, g):
+    """Return two matrices and five vectors (2 n + 5, n) of the scratch memory, and the box."""
+    n = lower.shape[0]
+    return matrix(own, 0, 2 * n + 5, n), lower, upper
 
 
 @register("bfgs")
@@ -240,10 +241,10 @@ def aim_lbfgs(pairs, fixed, gradient, direction, factors, count, size, params):
 
 
 @kernel
-def carve_lbfgs(work, lower, upper, params, n, b, g):
-    """Return the pairs and five vectors from the end of the scratch memory, and the box."""
-    rows, wide = 2 * int(params[METHOD_OPTIONS]) + 5, max(n, int(params[METHOD_OPTIONS]))
-    return work[work.shape[0] - rows * wide :].reshape(rows, wide), lower, upper
+def carve_lbfgs(own, lower, upper, params, b, g):
+    """Return the pairs and five vectors of the scratch memory, and the box."""
+    pairs = int(params[METHOD_OPTIONS])
+    return matrix(own, 0, 2 * pairs + 5, max(lower.shape[0], pairs)), lower, upper
 
 
 @register("lbfgs")

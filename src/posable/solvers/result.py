@@ -230,7 +230,15 @@ class Result:
         return np.array([none if one.matrix is None else one.matrix for one in every]).reshape(*self.shape, *none.shape)
 
     def sensitivity(self, name: str, wrt: str = "target") -> Any:
-        """Return the derivative and why there may be none: `matrix`, `reason`, `least_motion`; a list for a batch."""
+        """Return the derivative of `jacobian`, or why there is none.
+
+        Args:
+            name: As in `jacobian`.
+            wrt: As in `jacobian`.
+
+        Returns:
+            `matrix`, `reason` and `least_motion`; a list of them for a batch.
+        """
         return nested([self._sensitivity(k, name, wrt) for k in range(len(self.outcome.poses))], self.shape)
 
     def _sensitivity(self, k: int, name: str, wrt: str) -> Sensitivity:

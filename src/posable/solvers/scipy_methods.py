@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posable.engine.assemble import evaluate
 from posable.engine.bounds import CONVERGED, EXHAUSTED, STATIONARY, TRACE_WIDTH
 from posable.engine.jit import solving_time
-from posable.engine.residuals import residuals_and_jacobian
 from posable.problem import Problem
 from posable.solvers.base import OUT_OF_TIME, RawResult, SolveOptions, Solver, named_trace, register, strength_of
-from posable.solvers.linear import check_rows, row_count
+from posable.solvers.linear import check_rows
 from posable.solvers.result import unsolved
 
 # --- Evaluation through the engine, the best pose, the time limit and the trace ---
@@ -27,11 +25,9 @@ class Evaluator:
     """One problem of a batch: its energy, gradient and residuals, the best pose so far, and the trace."""
 
     def __init__(self, problem: Problem, options: SolveOptions, member: int, begin: float):
-        n, g = problem.skeleton.size, len(problem.springs)
+        n = problem.skeleton.size
         self.problem, self.lower, self.upper = problem, options.lower, options.upper
-        self.springs = problem.packed(member)
-        self.work = np.empty(problem.work_size)
-        self.gradient, self.hessian, self.errors = np.empty(n), np.empty((n, n)), np.empty(g)
+        self.springs, self.errors = problem.packed(member), np.empty(len(problem.springs))
         self.evaluations, self.iterations = 0, 0
         self.begin, self.options = begin, options
         self.pose, self.energy = np.empty(n), np.inf
@@ -40,33 +36,20 @@ class Evaluator:
         self.rows: list[np.ndarray] = []
         self.clock: list[float] = []
         self._roots: np.ndarray | None = None
-        self._residual = self._jacobian = np.empty(0)
 
     def evaluate(self, pose: np.ndarray) -> tuple[float, np.ndarray]:
         """Return energy and gradient (n,) at a pose, and store the errors."""
         self.evaluations += 1
         theta = np.ascontiguousarray(pose, dtype=float)
-        problem = self.problem
-        energy = evaluate(
-            problem.figure, problem.order, self.springs, theta, self.work, problem.depth, 0.0,
-            self.gradient, self.hessian, self.errors,
-        )  # fmt: skip
-        return float(energy), self.gradient.copy()
+        energy, gradient, _, self.errors = self.problem._evaluate(theta, self.springs, False)
+        return float(energy), gradient
 
     def residuals(self, pose: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the stacked residuals (m,) and their Jacobian (m, n) at a pose."""
-        problem = self.problem
-        if self._roots is None:
-            m = row_count(problem)
-            self._roots = problem.roots(True)
-            self._residual, self._jacobian = np.empty(m), np.empty((m, problem.skeleton.size))
-        theta = np.ascontiguousarray(pose, dtype=float)
-        residuals_and_jacobian(
-            problem.figure, self.springs, self._roots, theta, self.work, problem.depth, 1,
-            self._residual, self._jacobian,
-        )  # fmt: skip
         self.evaluations += 1
-        return self._residual.copy(), self._jacobian.copy()
+        if self._roots is None:
+            self._roots = self.problem.roots(True)
+        return self.problem._residuals(np.ascontiguousarray(pose, dtype=float), self.springs, self._roots, True)
 
     def accept(self, pose: np.ndarray, *, first: bool = False) -> None:
         """Take a pose, in the box, as the next iterate: keep it if it is the best, and write its row of the trace."""
@@ -92,59 +75,65 @@ class Evaluator:
             raise OutOfTime
 
 
-def drive(solver: Any, problem: Problem, options: SolveOptions) -> RawResult:
-    """Solve the problems of a batch one after another with solver.solve_one, with restarts if it is stuck."""
-    t, n = options.starts.shape
-    codes, errors = np.zeros(t, dtype=np.int64), np.empty((t, len(problem.springs)))
-    poses, iterations, evaluations = np.empty((t, n)), np.zeros(t), np.zeros(t)
-    outcome = RawResult(poses, codes, errors, iterations, evaluations)
-    begin = solving_time()
-    most = options.max_iterations
-    if most is None:
-        most = solver.iterations * (1 + options.restarts)
-    for k in range(t):
-        if k and options.late:
-            rest = unsolved(problem, options, k)
-            poses[k:], codes[k:], errors[k:] = rest.poses, rest.codes, rest.errors
-            outcome.traces += rest.traces
-            break
-        evaluator = Evaluator(problem, options, k, begin)
-        evaluator.accept(options.starts[k], first=True)
-        try:
-            code = solve_with_restarts(solver, evaluator, options, most, k)
-        except OutOfTime:
-            code = CONVERGED if evaluator.good else OUT_OF_TIME
-        poses[k] = evaluator.pose
-        evaluator.evaluate(evaluator.pose)
-        codes[k], errors[k] = code, evaluator.errors
-        iterations[k], evaluations[k] = evaluator.iterations, evaluator.evaluations
-        if options.record:
-            rows = np.array(evaluator.rows).reshape(-1, TRACE_WIDTH)
-            outcome.traces.append(named_trace(rows, np.array(evaluator.clock)))
-    return outcome
+class ScipySolver(Solver):
+    """A solver whose loop is SciPy's: `solve_one` runs it once, from one start."""
 
+    def solve_one(self, evaluator: Evaluator, start: np.ndarray, most: int) -> int:
+        """Run the loop from one start; the evaluator keeps the best pose and the trace. Returns the status."""
+        raise NotImplementedError
 
-def solve_with_restarts(solver: Any, evaluator: Evaluator, options: SolveOptions, most: int, member: int) -> int:
-    """Return the status of one problem, solved from its start and from random poses while restarts are left."""
-    start = options.starts[member]
-    if evaluator.good:
-        return CONVERGED
-    code = EXHAUSTED
-    rng = np.random.default_rng((options.seed % 2**64, 0))
-    low = np.where(np.isfinite(options.lower), options.lower, start - np.pi)
-    high = np.where(np.isfinite(options.upper), options.upper, start + np.pi)
-    for attempt in range(options.restarts + 1):
-        left = most - evaluator.iterations
-        if left <= 0 or start.size == 0:
-            return code if start.size else CONVERGED
-        evaluator.check_time()
-        code = solver.solve_one(evaluator, start, left)
-        if code == CONVERGED:
-            return code
-        start = np.clip(rng.uniform(low, np.maximum(low, high)), options.lower, options.upper)
-        if attempt < options.restarts:
-            evaluator.accept(start, first=True)
-    return code
+    def run(self, problem: Problem, options: SolveOptions) -> RawResult:
+        """Solve the problems of a batch one after another, with restarts where `solve_one` is stuck."""
+        t, n = options.starts.shape
+        codes, errors = np.zeros(t, dtype=np.int64), np.empty((t, len(problem.springs)))
+        poses, iterations, evaluations = np.empty((t, n)), np.zeros(t), np.zeros(t)
+        outcome = RawResult(poses, codes, errors, iterations, evaluations)
+        begin = solving_time()
+        most = options.max_iterations
+        if most is None:
+            most = self.iterations * (1 + options.restarts)
+        for k in range(t):
+            if k and options.late:
+                rest = unsolved(problem, options, k)
+                poses[k:], codes[k:], errors[k:] = rest.poses, rest.codes, rest.errors
+                outcome.traces += rest.traces
+                break
+            evaluator = Evaluator(problem, options, k, begin)
+            evaluator.accept(options.starts[k], first=True)
+            try:
+                code = self._solve_with_restarts(evaluator, options, most, k)
+            except OutOfTime:
+                code = CONVERGED if evaluator.good else OUT_OF_TIME
+            poses[k] = evaluator.pose
+            evaluator.evaluate(evaluator.pose)
+            codes[k], errors[k] = code, evaluator.errors
+            iterations[k], evaluations[k] = evaluator.iterations, evaluator.evaluations
+            if options.record:
+                rows = np.array(evaluator.rows).reshape(-1, TRACE_WIDTH)
+                outcome.traces.append(named_trace(rows, np.array(evaluator.clock)))
+        return outcome
+
+    def _solve_with_restarts(self, evaluator: Evaluator, options: SolveOptions, most: int, member: int) -> int:
+        """Return the status of one problem, solved from its start and from random poses while restarts are left."""
+        start = options.starts[member]
+        if evaluator.good:
+            return CONVERGED
+        code = EXHAUSTED
+        rng = np.random.default_rng((options.seed % 2**64, 0))
+        low = np.where(np.isfinite(options.lower), options.lower, start - np.pi)
+        high = np.where(np.isfinite(options.upper), options.upper, start + np.pi)
+        for attempt in range(options.restarts + 1):
+            left = most - evaluator.iterations
+            if left <= 0 or start.size == 0:
+                return code if start.size else CONVERGED
+            evaluator.check_time()
+            code = self.solve_one(evaluator, start, left)
+            if code == CONVERGED:
+                return code
+            start = np.clip(rng.uniform(low, np.maximum(low, high)), options.lower, options.upper)
+            if attempt < options.restarts:
+                evaluator.accept(start, first=True)
+        return code
 
 
 # --- The pose as the solution of a differential equation ---
@@ -154,7 +143,7 @@ METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 
 @register("rate")
 @dataclass(frozen=True, kw_only=True)
-class Rate(Solver):
+class Rate(ScipySolver):
     """Resolved motion rate: q' = J* (x_d' + K e), integrated (Tolani, Goswami & Badler 2000, section 2.2, eq. 1).
 
     The residuals are led to zero on a straight line in unit time (x_d' is constant) and then held there; K draws drift
@@ -190,10 +179,6 @@ class Rate(Solver):
     def check(self, problem: Problem) -> None:
         """Raise SolverError if a goal has no residual rows."""
         check_rows(problem, "rate")
-
-    def run(self, problem: Problem, options: SolveOptions) -> RawResult:
-        """Solve the problems one after another."""
-        return drive(self, problem, options)
 
     def solve_one(self, evaluator: Evaluator, start: np.ndarray, most: int) -> int:
         """Integrate from one start; the evaluator keeps the best pose and the trace. Returns the status."""
@@ -257,7 +242,7 @@ class _Stop(Exception):
 
 @register("sqp")
 @dataclass(frozen=True, kw_only=True)
-class Sqp(Solver):
+class Sqp(ScipySolver):
     """Sequential quadratic programming: minimise the energy within the limits with SciPy's SLSQP.
 
     Tolani, Goswami & Badler (2000, section 3.5) compare their closed form with CFSQP on the squared distance to the
@@ -275,10 +260,6 @@ class Sqp(Solver):
 
     def __post_init__(self):
         self.require("tolerance", self.tolerance > 0.0, "a positive number")
-
-    def run(self, problem: Problem, options: SolveOptions) -> RawResult:
-        """Solve the problems one after another."""
-        return drive(self, problem, options)
 
     def solve_one(self, evaluator: Evaluator, start: np.ndarray, most: int) -> int:
         """Minimise from one start; the evaluator keeps the best pose and the trace. Returns the status."""

@@ -15,7 +15,7 @@ import numpy as np
 from posable.engine.assemble import energy_at
 from posable.engine.bounds import armijo, write_trace
 from posable.engine.jit import kernel
-from posable.engine.layout import DAMPING, DEPTH, ENERGY, EVALUATIONS, UP, carver
+from posable.engine.layout import DAMPING, DEPTH, ENERGY, EVALUATIONS, UP, Shapes, carver, size_of
 from posable.engine.linalg import cholesky, cholesky_solve, eigen_symmetric
 from posable.engine.ltl import damped_copy, factorise, multiply, substitute
 from posable.problem import Problem
@@ -28,7 +28,6 @@ from posable.solvers.loop import (
     METHOD_STATE,
     OPTIONS,
     OWN,
-    STATE_WIDTH,
     STATIONARY_GAIN,
     DescentSolver,
     accept,
@@ -63,19 +62,14 @@ class QuadraticModel(NamedTuple):
     chosen: np.ndarray  # (n,): the step taken, scaled
 
 
-VECTORS = 9
-
-
-carve_model = carver(
-    QuadraticModel, {name: ("n", "n") if k < 2 else ("n",) for k, name in enumerate(QuadraticModel._fields)}, "n"
-)
+MODEL_SHAPES: Shapes = {name: ("n", "n") if k < 2 else ("n",) for k, name in enumerate(QuadraticModel._fields)}
+carve_model = carver(QuadraticModel, MODEL_SHAPES, "n")
 
 
 @kernel
-def carve(work, lower, upper, params, n, b, g):
-    """Carve a `QuadraticModel` from the end of the scratch memory; return it and the box."""
-    model, _ = carve_model(work, work.shape[0] - (2 * n + VECTORS) * n, n)
-    return model, lower, upper
+def carve(own, lower, upper, params, b, g):
+    """Return a `QuadraticModel` in the scratch memory, and the box."""
+    return carve_model(own, 0, lower.shape[0])[0], lower, upper
 
 
 @kernel
@@ -414,7 +408,6 @@ class TrustRegion(CompiledSolver):
     name: ClassVar[str] = "trust-region"
     summary: ClassVar[str] = "trust-region Newton with the exact Hessian and interior reflection"
     iterations: ClassVar[int] = 200
-    state_width: ClassVar[int] = STATE_WIDTH
     stop_column: ClassVar[int | None] = STOP
     loop: ClassVar = staticmethod(batch_of("trust_region", trust_region_step, carve))
 
@@ -432,7 +425,7 @@ class TrustRegion(CompiledSolver):
     def memory(self, problem: Problem) -> int:
         """Return the scratch memory of the engine and of the dense model."""
         n = problem.skeleton.size
-        return problem.work_size + (2 * n + VECTORS) * n
+        return problem.work_size + problem.once("trust region", lambda: size_of(MODEL_SHAPES, n=n))
 
     def params(self, problem: Problem, options: SolveOptions) -> np.ndarray:
         """Return the params of the loop."""

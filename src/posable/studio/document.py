@@ -20,14 +20,7 @@ from posable.studio import project
 from posable.studio.contacts import Contact, ContactDetector
 from posable.studio.dragging import ControlledDrag, DragResult, DragSolver, Settings
 from posable.studio.files import Origin, first_seen, upright, with_take, without_paths
-from posable.studio.handles import (
-    Handle,
-    checked_target,
-    default_handles,
-    is_number,
-    nearest_to_ray,
-    opening_pose,
-)
+from posable.studio.handles import Handle, checked_target, default_handles, is_number, nearest_to_ray, opening_pose
 from posable.studio.limbs import LimbView, ends_of, find_limbs, limb_view
 from posable.studio.messages import limits_met, strip_control
 from posable.studio.state import History, State, View
@@ -45,12 +38,7 @@ class Document:
         settings: How to solve.
     """
 
-    def __init__(
-        self,
-        source: ps.Scene | ps.Skeleton | None = None,
-        *,
-        settings: Settings | None = None,
-    ):
+    def __init__(self, source: ps.Scene | ps.Skeleton | None = None, *, settings: Settings | None = None):
         self.lock = threading.RLock()  # guards everything below
         self.wake = threading.Event()
         self._listeners: list[Callable[[View], None]] = []
@@ -243,28 +231,22 @@ class Document:
         values = np.array(pose, dtype=float)
         if values.shape != (self.skeleton.size,) or not np.isfinite(values).all():
             return False
-        with self.at_rest():
-            self.push_undo()
+        with self.change():
             self.put_pose(values)
-        self.publish()
         return True
 
     def reset(self) -> None:
         """Return to the rest pose and the initial handles, each held as it is now."""
-        with self.at_rest():
-            self.push_undo()
+        with self.change():
             self.put_pose(self.rest.copy())
             own = {h.body for h in self.handles}
             lost = [h for h in default_handles(self.skeleton, self.frames, self.limbs) if h.body not in own]
             self.handles = (*self.handles, *lost)
-        self.publish()
 
     def set_rest(self, *, own: bool = False) -> None:
         """Make the current pose the rest pose that drags relax to; with `own`, restore the figure's."""
-        with self.lock:
-            self.push_undo()
+        with self.change(rest=False):
             self.rest = np.array(self.skeleton.rest if own else self.pose)
-        self.publish()
 
     # ---------------------------------------------------------------------------------------------------- handles
 
@@ -287,12 +269,10 @@ class Document:
         """Remove a handle."""
         if all(h.body != body for h in self.handles):
             return False
-        with self.lock:
-            self.push_undo()
+        with self.change(rest=False):
             self.handles = tuple(h for h in self.handles if h.body != body)
             self.selected = None if self.selected == body else self.selected
             self.active = None
-        self.publish()
         return True
 
     def pick(self, origin: Any, direction: Any) -> str | None:
@@ -321,6 +301,17 @@ class Document:
         with self.lock:
             self.end_drags()
             yield
+
+    @contextmanager
+    def change(self, edit: str | None = None, *, rest: bool = True) -> Iterator[None]:
+        """Change the session as one step of undo (`edit` as in `push_undo`), then show it to the listeners.
+
+        Drags under way end first, unless `rest` is False.
+        """
+        with self.at_rest() if rest else self.lock:
+            self.push_undo(edit)
+            yield
+        self.publish()
 
     def released(self, dragging: Collection[str] = ()) -> tuple[tuple[Handle, ...], Timeline]:
         """Return handles and timeline as they are when drags have ended, except those in `dragging`.

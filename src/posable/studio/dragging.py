@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -27,11 +27,7 @@ ROUNDS = 15  # largest number of solves for one target
 STILL = 2e-3  # [rad, m] a solve that moves less is the last one for its target
 YIELDING = 0.1  # of the weight of a head that is held: in place while the trunk bends, it would be thrown back
 PACE = 4.0  # [rad/m] rate at which the reference pose follows the likely pose, per travel of the handle
-HOMES = {
-    "drag": 0.0,
-    "relaxed": 0.5,
-    "rest": 1.0,
-}  # fraction of the way from the current pose to rest
+HOMES = {"drag": 0.0, "relaxed": 0.5, "rest": 1.0}  # fraction of the way from the current pose to rest
 
 
 @dataclass(frozen=True)
@@ -59,20 +55,16 @@ class Settings:
 def are_settings(changes: Mapping[str, Any]) -> bool:
     """Return whether changed settings received from a page are valid."""
     names = ps.solvers.names()
-    sound = {
+    sound: dict[str, Callable[[Any], bool]] = {
         "solver": lambda value: value in names,
         "ghost": lambda value: value is None or value in names,
-        "limits": lambda value: isinstance(value, bool),
         "iterations": lambda value: isinstance(value, int) and 0 <= value <= 100_000,
         "stay": lambda value: isinstance(value, float | int) and 0.0 <= value <= 10.0,
         "home": lambda value: value in HOMES,
         "options": lambda value: isinstance(value, dict) and _are_options(changes.get("solver"), value),
-        "balance": lambda value: isinstance(value, bool),
-        "apart": lambda value: isinstance(value, bool),
-        "natural": lambda value: isinstance(value, bool),
-        "motors": lambda value: isinstance(value, bool),
-        "stretch": lambda value: isinstance(value, bool),
     }
+    switches = [field.name for field in fields(Settings) if isinstance(field.default, bool)]
+    sound |= dict.fromkeys(switches, lambda value: isinstance(value, bool))
     return all(key in sound and sound[key](value) for key, value in changes.items())
 
 
@@ -190,17 +182,10 @@ class DragSolver:
 
     def _session(self, solver: Any, pose: np.ndarray, *, continuous: bool = False) -> ps.Session:
         s = self.settings
-        return ps.Session(
-            self.moving,
-            self.goals,
-            solver=solver,
-            start=pose,
-            limits=s.limits,
-            max_iterations=s.iterations or (STEPS if continuous else None),
-            natural=False,  # the posture goal keeps poses natural
-            continuous=continuous,  # a drag beyond reach does not jump between branches
-            max_step=STEP if continuous else None,
-        )
+        return ps.Session(  # the posture goal keeps poses natural; a drag beyond reach does not jump between branches
+            self.moving, self.goals, solver=solver, start=pose, limits=s.limits, natural=False, continuous=continuous,
+            max_iterations=s.iterations or (STEPS if continuous else None), max_step=STEP if continuous else None,
+        )  # fmt: skip
 
     def solve(
         self, handles: tuple[Handle, ...], moved: set[str], pose: np.ndarray, *, rounds: int = 1
@@ -216,9 +201,7 @@ class DragSolver:
         labels = {goal.label for goal in self.goals}
         for handle in handles:
             if handle.body in moved and handle.body in labels and handle.body not in self.hips:
-                self.main.move(handle.body, handle.target())
-                if self.ghost is not None:
-                    self.ghost.move(handle.body, handle.target())
+                self._move(handle.body, handle.target())
         way = self._largest_move(handles, moved)
         self._move_home(way, pose)
         rounds = min(max(rounds, 1 + int(way / STRIDE)), ROUNDS)
@@ -235,9 +218,13 @@ class DragSolver:
 
     def _move_hips(self, handles: tuple[Handle, ...], pose: np.ndarray) -> None:
         for body, place in self._hip_targets(handles, pose).items():
-            self.main.move(body, place)
-            if self.ghost is not None:
-                self.ghost.move(body, place)
+            self._move(body, place)
+
+    def _move(self, label: str, target: np.ndarray) -> None:
+        """Move the target of a goal in the sessions of the solver and of its ghost."""
+        for session in (self.main, self.ghost):
+            if session is not None:
+                session.move(label, target)
 
     def stated_goals(self) -> list[Any]:
         """Return the goals as the user stated them: of the pelvis itself, not of its hips."""
@@ -262,9 +249,7 @@ class DragSolver:
             return
         likely = self.likely.near(pose, ps.forward(self.skeleton, pose))
         self.home = self.home + np.clip(likely - self.home, -PACE * way, PACE * way)
-        for session in (self.main, self.ghost):
-            if session is not None:
-                session.move(POSTURE, self.home)
+        self._move(POSTURE, self.home)
 
     def _answer(self, result: Any) -> DragResult:
         limits = {goal.label: _tolerance(goal) for goal in self.goals}

@@ -197,8 +197,7 @@ class WatchedFile:
     def _reload_below(self, scene: ps.Scene, origin: Origin) -> None:
         """Replace the take below the keys by another one of the same figure."""
         session = self.session
-        with session.at_rest():
-            session.push_undo()
+        with session.change():
             take = scene.motion if scene.motion is not None and len(scene.motion) else None
             skeleton = scene.skeleton if scene.has_skeleton else session.skeleton
             count = len(take) if take is not None else np.inf
@@ -208,4 +207,3 @@ class WatchedFile:
             state = replace(session.state(), scene=scene, origin=origin, timeline=line, figure=session.figure + 1)
             session.restore(state)
             session.show_frame()
-        session.publish()

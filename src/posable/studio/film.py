@@ -57,14 +57,9 @@ def surfaces_of(look: Appearance, frames: Any) -> list[Surface]:
 
 
 def picture(
-    skeleton: ps.Skeleton,
-    pose: np.ndarray,
-    look: Appearance,
-    camera: Camera,
-    size: tuple[int, int],
-    *,
+    skeleton: ps.Skeleton, pose: np.ndarray, look: Appearance, camera: Camera, size: tuple[int, int], *,
     transparent: bool = False,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """Return a picture (height, width, 3 or 4) of a figure at a pose (n,)."""
     return render(surfaces_of(look, ps.forward(skeleton, pose)), camera, size, transparent=transparent)
 
@@ -87,11 +82,8 @@ def frames_of(
     for k, pose in enumerate(motion.poses):
         frames = ps.forward(motion.skeleton, pose)
         step = (frames.position(root) - first) * (1.0 - camera.up)
-        yield render(
-            surfaces_of(look, frames),
-            camera._replace(position=camera.position + step, look_at=camera.look_at + step),
-            size,
-        )
+        view = camera._replace(position=camera.position + step, look_at=camera.look_at + step)
+        yield render(surfaces_of(look, frames), view, size)
         progress((k + 1) / len(motion))
 
 

@@ -8,10 +8,11 @@ from urllib.parse import quote
 
 import numpy as np
 import viser
+from scipy.spatial.transform import Rotation
 
 import posable as ps
 from posable.studio.body_goals import plan_of
-from posable.studio.meshes import Shape, matrices_wxyz, moved, quaternions, ring, sphere
+from posable.studio.meshes import Shape, moved, quaternions, ring, sphere
 from posable.studio.overlays import bone_of
 from posable.studio.session import Session
 from posable.studio.state import View
@@ -318,7 +319,7 @@ class HandleNodes:
         async def follow(event: viser.TransformControlsEvent) -> None:
             if event.phase == "start":
                 self._grab(GIZMO, Hold(event.client_id, name, np.zeros(3)))
-            turn = matrices_wxyz(event.target.wxyz)
+            turn = Rotation.from_quat(event.target.wxyz, scalar_first=True).as_matrix()
             held = self._drag_to(GIZMO, event.client_id, event.target.position.copy(), turn)
             if held and event.phase == "end":
                 self._release(GIZMO)

@@ -64,10 +64,8 @@ class Handle:
             return ps.goals.Position(self.body, self.position, weight=weight, tolerance=tolerance, **options)
         if self.mode == "orientation":
             return ps.goals.Orientation(self.body, self.rotation, weight=weight * TURN, tolerance=tolerance, **options)
-        target = np.eye(4)
-        target[:3, :3], target[:3, 3] = self.rotation, self.position
         return ps.goals.Pose(
-            self.body, target, weight=(weight, weight * TURN), tolerance=(tolerance, 5.0 * tolerance), **options
+            self.body, self.target(), weight=(weight, weight * TURN), tolerance=(tolerance, 5.0 * tolerance), **options
         )
 
     def target(self) -> np.ndarray:
@@ -339,11 +337,7 @@ def nearest_to_ray(frames: Any, names: tuple[str, ...], eye: np.ndarray, ray: np
 
 
 def goals_of(
-    handles: Iterable[Handle],
-    active: Collection[str],
-    home: np.ndarray,
-    stay: float,
-    gains: np.ndarray | None = None,
+    handles: Iterable[Handle], active: Collection[str], home: np.ndarray, stay: float, gains: np.ndarray | None = None
 ) -> list[ps.goals.Goal]:
     """Return the goals of all handles, firm for dragged ones, and a posture goal of weight `stay` at `home` (n,)."""
     out = [h.goal(dragged=h.body in active) for h in handles if h.hold != "free" or h.body in active]

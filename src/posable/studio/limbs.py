@@ -23,7 +23,6 @@ class LimbView:
     ranges: tuple[tuple[float, float], ...]
     circle: Any
     branches: int
-    message: str
 
 
 def find_limbs(skeleton: ps.Skeleton) -> dict[str, ps.Limb]:
@@ -171,10 +170,7 @@ def limb_view(limb: ps.Limb, pose: np.ndarray) -> LimbView:
     swivel = float(limb.swivel(pose))
     ranges = tuple((float(r[0]), float(r[1])) for r in limb.swivel_ranges(target, base=pose))
     branches = limb.solutions(target, swivel=swivel, base=pose)
-    message = (
-        "holds every limit" if any(lo <= swivel <= hi or lo <= swivel + 2 * np.pi <= hi for lo, hi in ranges) else ""
-    )
-    return LimbView(limb.middle, swivel, ranges, limb.elbow_circle(target, base=pose), len(branches), message)
+    return LimbView(limb.middle, swivel, ranges, limb.elbow_circle(target, base=pose), len(branches))
 
 
 def at_swivel(limb: ps.Limb, pose: np.ndarray, swivel: float, *, limits: bool) -> Any:

@@ -22,15 +22,6 @@ def revolve(profile: np.ndarray, around: int = 20) -> Shape:
     return vertices, np.concatenate(faces)
 
 
-def capsule(length: float, radius: float, end_radius: float | None = None, around: int = 20) -> Shape:
-    """Return a rounded cone along z from the origin to `length` [m]."""
-    end = radius if end_radius is None else end_radius
-    turn = np.linspace(-np.pi / 2, 0.0, 7)
-    bottom = np.stack([radius * np.cos(turn), radius * np.sin(turn)], axis=-1)
-    top = np.stack([end * np.cos(turn[::-1]), length - end * np.sin(turn[::-1])], axis=-1)
-    return revolve(np.concatenate([bottom, top]), around)
-
-
 def bone(length: float, radius: float) -> Shape:
     """Return a slender bone along z: thickest near its start, rounded at both ends."""
     share = np.linspace(0.0, 1.0, 13)
@@ -113,13 +104,3 @@ def quaternions(matrices: np.ndarray) -> np.ndarray:
     largest = np.argmax(options.reshape(-1, 16)[:, ::5], axis=1)
     best = options[np.arange(len(options)), largest]
     return best / np.sqrt(np.einsum("ij,ij->i", best, best))[:, None]
-
-
-def matrices_wxyz(wxyz: np.ndarray) -> np.ndarray:
-    """Return a quaternion (4,), w first, as a rotation (3, 3)."""
-    w, x, y, z = unit(np.asarray(wxyz, dtype=float))
-    return np.array([
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ])  # fmt: skip

@@ -89,10 +89,8 @@ class Player:
         at = session.timeline.shown if frame is None else int(frame)
         if session.timeline.take is not None and at >= session.timeline.count:
             return False
-        with session.lock:
-            session.push_undo()
+        with session.change(rest=False):
             session.timeline = session.timeline.with_key(at, session.pose)
-        session.publish()
         return True
 
     def drop_key(self, frame: int | None = None) -> bool:
@@ -101,11 +99,9 @@ class Player:
         at = session.timeline.shown if frame is None else int(frame)
         if at not in session.timeline.keys and at not in session.timeline.drafts:
             return False
-        with session.at_rest():
-            session.push_undo()
+        with session.change():
             session.timeline = session.timeline.without_key(at)
             session.show_frame()
-        session.publish()
         return True
 
     def move_key(self, frame: int, to: int) -> bool:
@@ -113,11 +109,9 @@ class Player:
         session = self.session
         if frame not in session.timeline.keys or not is_number(to, 0, LONGEST):
             return False
-        with session.at_rest():
-            session.push_undo()
+        with session.change():
             session.timeline = session.timeline.with_key_moved(frame, to)
             session.show_frame()
-        session.publish()
         return True
 
     def lock_contact(self, body: str, first: int, last: int) -> bool:
@@ -127,10 +121,7 @@ class Player:
         if body not in bodies or not (is_number(first, 0, LONGEST) and is_number(last, 0, LONGEST)):
             return False
         if not 0 <= last - first <= LOCKED:
-            session.notify(
-                f"Choose a contact of at most {LOCKED} frames; got {first:.0f} to {last:.0f}.",
-                "bad",
-            )
+            session.notify(f"Choose a contact of at most {LOCKED} frames; got {first:.0f} to {last:.0f}.", "bad")
             return False
         with session.at_rest():
             frames = range(int(first), min(int(last), session.timeline.count - 1) + 1)
@@ -139,8 +130,7 @@ class Player:
                 session.notify("There is no motion to lock a contact in.", "bad")
                 return False
             held = lock_body(session.drag_solver.moving, poses, body, session.frames.matrix(body))
-            session.push_undo()
-            session.timeline = replace(session.timeline, keys={**session.timeline.keys, **held})
-            session.show_frame()
-        session.publish()
+            with session.change():
+                session.timeline = replace(session.timeline, keys={**session.timeline.keys, **held})
+                session.show_frame()
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -119,7 +120,7 @@ class PoseTools:
         """Copy the pose as values [rad, m] by name of the degree of freedom."""
         session = self.session
         session.flush()
-        self.clipboard = dict(zip(session.skeleton.dof_names, session.pose.tolist(), strict=True))
+        self.clipboard = self._values()
         session.notify("Pose copied")
         return self.clipboard
 
@@ -149,22 +150,21 @@ class PoseTools:
         session = self.session
         if not isinstance(name, str) or not name.strip():
             return False
-        with session.lock:
-            session.push_undo()
-            values = dict(zip(session.skeleton.dof_names, session.pose.tolist(), strict=True))
-            session.library = {**session.library, strip_control(name.strip())[:60]: values}
-        session.publish()
+        with session.change(rest=False):
+            session.library = {**session.library, strip_control(name.strip())[:60]: self._values()}
         return True
+
+    def _values(self) -> dict[str, float]:
+        """Return the pose as values [rad, m] by name of the degree of freedom."""
+        return dict(zip(self.session.skeleton.dof_names, self.session.pose.tolist(), strict=True))
 
     def drop(self, name: str) -> bool:
         """Delete a pose from the library."""
         session = self.session
         if name not in session.library:
             return False
-        with session.lock:
-            session.push_undo()
+        with session.change(rest=False):
             session.library = {key: value for key, value in session.library.items() if key != name}
-        session.publish()
         return True
 
 
@@ -190,11 +190,9 @@ class LimbTools:
         session = self.session
         if name not in session.limbs or not is_number(share, 0.0, 1.0):
             return False
-        with session.lock:
-            session.push_undo(f"blend {name}")
+        with session.change(f"blend {name}", rest=False):
             others = {limb: value for limb, value in session.blend.items() if limb != name}
             session.blend = others if share == 1.0 else {**others, name: float(share)}
-        session.publish()
         return True
 
     def swivel(self, name: str, angle: float) -> bool:
@@ -224,30 +222,26 @@ class LimbTools:
 
     def aim(self, name: str, point: Any, axis: str = "z") -> bool:
         """Aim an axis of a limb's end at a point (3,) [m]."""
-        session = self.session
-        target = checked_target(point, None)
-        if name not in session.limbs or target is None:
-            return False
-        with session.at_rest():
-            try:
-                solution = session.limbs[name].aim(target[0], axis, limits=session.settings.limits, base=session.pose)
-            except ps.PosableError as error:
-                session.notify(str(error), "bad")
-                return False
-            return session.apply_pose(f"aim {name}", solution.pose)
+        return self._solve(name, "aim", point, lambda limb, target, given: limb.aim(target, axis, **given))
 
     def point_along(self, name: str, along: Any, axis: str = "z") -> bool:
         """Turn one axis of a limb's end along a direction (3,), keeping its position, free about that axis."""
-        session = self.session
-        target = checked_target(along, None)
+
+        def solve(limb: ps.Limb, target: np.ndarray, given: dict[str, Any]) -> Any:
+            return limb.solve_partial(self.session.frames.position(limb.site), axis, target, **given)
+
+        return self._solve(name, "along", along, solve)
+
+    def _solve(self, name: str, what: str, vector: Any, solve: Callable[[ps.Limb, Any, dict[str, Any]], Any]) -> bool:
+        """Pose a limb for a point or a direction (3,); an error is shown as a message."""
+        session, target = self.session, checked_target(vector, None)
         if name not in session.limbs or target is None:
             return False
         with session.at_rest():
-            limb = session.limbs[name]
-            place = session.frames.position(limb.site)
             try:
-                solution = limb.solve_partial(place, axis, target[0], limits=session.settings.limits, base=session.pose)
+                given = {"limits": session.settings.limits, "base": session.pose}
+                solution = solve(session.limbs[name], target[0], given)
             except ps.PosableError as error:
                 session.notify(str(error), "bad")
                 return False
-            return session.apply_pose(f"along {name}", solution.pose)
+            return session.apply_pose(f"{what} {name}", solution.pose)

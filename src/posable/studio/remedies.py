@@ -60,13 +60,13 @@ class Remedies:
             if not 0 <= number < len(session.offers):
                 return False
             offer = session.offers[number]
-            pose, remedy = np.array(offer.remedy.pose), offer.remedy
-            session.push_undo()
-            if remedy.limits:
-                self._widen(remedy.limits)
-            session.handles = tuple(replace(h, hold="free") if h.body in offer.left_out else h for h in offer.handles)
-            session.put_pose(pose)
-        session.publish()
+            with session.change():
+                if offer.remedy.limits:
+                    self._widen(offer.remedy.limits)
+                session.handles = tuple(
+                    replace(h, hold="free") if h.body in offer.left_out else h for h in offer.handles
+                )
+                session.put_pose(np.array(offer.remedy.pose))
         session.notify(offer.text)
         return True
 

@@ -58,14 +58,9 @@ class Studio:
     """
 
     def __init__(
-        self,
-        session: Session,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 8080,
-        detail: float = 1.0,
+        self, session: Session, *, host: str = "127.0.0.1", port: int = 8080, detail: float = 1.0,
         guard: Guard | None = None,
-    ):
+    ):  # fmt: skip
         self.session = session
         self.questions = Questions()
         self._news = threading.Event()
@@ -75,7 +70,7 @@ class Studio:
         except (OSError, socket.gaierror) as error:
             raise ps.PosableError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from error
         self.guard = guard or Guard(host)
-        self.server = Server(self.guard, free, "Posable", self._do)
+        self.server = Server(self.guard, free, "Posable", lambda name, query: run_command(session, name, query))
         self.server.refuse_upload = lambda text: session.notify(text, "bad")
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self.server.get_port()}/{self.guard.token}/"
@@ -124,9 +119,6 @@ class Studio:
         register_hotkeys(self)
         self.server.scene.on_click(modifier="shift")(self._pick)
         return refreshers
-
-    def _do(self, name: str, query: dict[str, str]) -> Any:
-        return run_command(self.session, name, query)
 
     def _pick(self, event: viser.SceneClickEvent) -> None:
         self.session.pick(event.ray_origin, event.ray_direction)
@@ -343,13 +335,9 @@ class Questions:
 
     def ask(
         self,
-        client: viser.ClientHandle,
-        title: str,
-        text: str,
-        answers: dict[str, Callable[[], Any]],
-        matters: Callable[[], bool],
-        actions: list[Callable[[], Any]] | None = None,
-    ) -> None:
+        client: viser.ClientHandle, title: str, text: str, answers: dict[str, Callable[[], Any]],
+        matters: Callable[[], bool], actions: list[Callable[[], Any]] | None = None,
+    ) -> None:  # fmt: skip
         """Show a question on a page in place of the one before; if it is the same one, add to what it is about.
 
         Args:

@@ -21,16 +21,7 @@ import posable as ps
 from posable.studio import project
 from posable.studio.appearance import asset, has_body
 from posable.studio.document import Document
-from posable.studio.dragging import (
-    LONGEST,
-    ROUNDS,
-    ControlledDrag,
-    Drag,
-    DragQueue,
-    DragSolver,
-    Settings,
-    are_settings,
-)
+from posable.studio.dragging import LONGEST, ROUNDS, ControlledDrag, Drag, DragQueue, DragSolver, Settings, are_settings
 from posable.studio.files import Folder, Origin, WatchedFile, load_quietly, notes_on, origin_of
 from posable.studio.handles import HOLDS, MODES, Handle, checked_target, handle_at, is_number
 from posable.studio.limbs import blended, ends_of, limb_view, with_elbow_near
@@ -57,11 +48,9 @@ class Session(Document):
 
     def __init__(
         self,
-        source: ps.Scene | ps.Skeleton | None = None,
-        *,
-        settings: Settings | None = None,
+        source: ps.Scene | ps.Skeleton | None = None, *, settings: Settings | None = None,
         recovery: project.RecoveryStore | None = None,
-    ):
+    ):  # fmt: skip
         self.queue = DragQueue()
         self._released: set[str] = set()  # handles released while a controlled drag is still moving
         self._released_at = 0.0  # [s] when they were released
@@ -228,13 +217,8 @@ class Session(Document):
         threading.Thread(target=self._become_ready, name="posable warm-up", daemon=True).start()
         autosaved = time.monotonic()
         while not self._closed:
-            self.wake.wait(
-                FRAME
-                if self.timeline.playing or (self.controlled_drag and self.dragging)
-                else IDLE
-                if self.stale
-                else 1.0
-            )
+            moving = self.timeline.playing or (self.controlled_drag and self.dragging)
+            self.wake.wait(FRAME if moving else IDLE if self.stale else 1.0)
             self.wake.clear()
             if self._closed:
                 return
@@ -443,9 +427,7 @@ class Session(Document):
         with self.lock:
             self.stale = self._busy = False
             self.blocking, self.reasons, self.offers, self.curves = (), (), (), {}
-            if (
-                self.result is not None and self.drag_solver.main is not None and self.ready
-            ):  # else nobody should wait for it
+            if self.result is not None and self.drag_solver.main is not None and self.ready:  # else nobody waits for it
                 if not self.result.ok and self.controlled_drag is None:
                     self.blocking, self.reasons = self.drag_solver.blocking(), self.drag_solver.reasons()
                     self.remedies.search()
@@ -456,13 +438,9 @@ class Session(Document):
     # ------------------------------------------------------------------------------ changes that are solved for again
 
     def set_handle(
-        self,
-        body: str,
-        hold: str | None = None,
-        mode: str | None = None,
-        weight: float | None = None,
+        self, body: str, hold: str | None = None, mode: str | None = None, weight: float | None = None,
         priority: int | None = None,
-    ) -> bool:
+    ) -> bool:  # fmt: skip
         """Pin, hold or free a body; a handle is created if it has none."""
         bodies = (*self.skeleton.names, *self.skeleton.site_names)
         if body not in bodies or hold not in (None, *HOLDS) or mode not in (None, *MODES):
@@ -471,37 +449,31 @@ class Session(Document):
             return False
         changes = {"hold": hold, "mode": mode, "weight": weight, "priority": priority}
         given = {key: value for key, value in changes.items() if value is not None}
-        with self.lock:
-            self.push_undo(f"{'/'.join(given)} of {body}")
+        with self.change(f"{'/'.join(given)} of {body}", rest=False):
             if all(h.body != body for h in self.handles):
                 self.handles = (*self.handles, handle_at(self.frames, body, hold="pinned"))
             self.handles = tuple(replace(h, **given) if h.body == body else h for h in self.handles)
             self.active = None
             if self.result is not None and not self.result.ok and given.keys() & {"weight", "priority"}:
                 self._solve_again()
-        self.publish()
         return True
 
     def set_strength(self, joint: str, strength: float, *, below: bool = False) -> bool:
         """Scale the strength of a joint and, with `below`, of its descendants: stronger joints move later."""
         if joint not in self.skeleton.names or not is_number(strength, WEAKEST, STRONGEST):
             return False
-        with self.lock:
-            self.push_undo(f"strength of {joint}")
+        with self.change(f"strength of {joint}", rest=False):
             joints = (joint, *self.skeleton.below(joint)) if below else (joint,)
             changed = {**self.strength, **dict.fromkeys(joints, float(strength))}
             self.strength = {name: value for name, value in changed.items() if value != 1.0}
             self._solve_again()
-        self.publish()
         return True
 
     def clear_strength(self) -> None:
         """Reset the strength of every joint."""
-        with self.lock:
-            self.push_undo()
+        with self.change(rest=False):
             self.strength = {}
             self._solve_again()
-        self.publish()
 
     def configure(self, **changes: Any) -> bool:
         """Change settings (solver, options, ghost, limits, iterations, stay, home, ...) and solve again."""

@@ -43,11 +43,11 @@ def pictures(gui: viser.GuiApi, session: Session) -> None:
     @picture.on_click
     def _(event: viser.GuiEvent) -> None:
         if (client := event.client) is not None:
-            send(
-                session,
-                event,
-                lambda: ("posable.png", picture_of(session, client.camera, SIZES[size.value], clear.value)),
-            )
+
+            def make() -> tuple[str, bytes]:
+                return "posable.png", picture_of(session, client.camera, SIZES[size.value], clear.value)
+
+            send(session, event, make)
 
     @film.on_click
     def _(event: viser.GuiEvent) -> None:
@@ -59,18 +59,13 @@ def pictures(gui: viser.GuiApi, session: Session) -> None:
         def progress(share: float) -> None:
             bar.value = 100.0 * share
 
-        try:
+        def make() -> tuple[str, bytes]:
             if kind.value == "html":
-                send(session, event, lambda: ("posable.html", page_of(session, client.camera)))
-            else:
-                send(
-                    session,
-                    event,
-                    lambda: (
-                        f"posable.{kind.value}",
-                        film_of(session, client.camera, SIZES[size.value], kind.value, progress),
-                    ),
-                )
+                return "posable.html", page_of(session, client.camera)
+            return f"posable.{kind.value}", film_of(session, client.camera, SIZES[size.value], kind.value, progress)
+
+        try:
+            send(session, event, make)
         finally:
             bar.visible, film.disabled = False, False
 

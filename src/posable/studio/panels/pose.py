@@ -31,11 +31,9 @@ def pose(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         "Selected", (NOTHING,), initial_value=NOTHING, hint="any joint or site; or click a handle, Shift-click a joint"
     )
     hold = gui.add_dropdown(
-        "Hold",
-        (LOOSE, *HOLDS),
-        initial_value=LOOSE,
+        "Hold", (LOOSE, *HOLDS), initial_value=LOOSE,
         hint="pinned: stays in place; held: kept in place gently; free: not held",
-    )
+    )  # fmt: skip
     mode = gui.add_dropdown("Constrain", MODES, initial_value=MODES[0], hint="its position, its orientation, or both")
     weight = gui.add_slider("Weight", 0.1, 10.0, 0.1, 1.0, hint="relative to the other handles")
     priority = gui.add_slider(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,9 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     limits = gui.add_checkbox("Joint limits", s.limits)
     iterations = gui.add_slider("Iterations", 0, 200, 1, 0, hint="upper bound; 0: the default of the solver")
     stay = gui.add_slider(
-        "Pull strength, 10^",
-        -6.0,
-        0.0,
-        0.1,
-        round(float(np.log10(s.stay)), 1),
+        "Pull strength, 10^", -6.0, 0.0, 0.1, as_power(s.stay),
         hint="how strongly the figure is pulled towards the pose below",
-    )
+    )  # fmt: skip
     home = gui.add_dropdown(
         "Pull towards", tuple(HOMES), initial_value=next(k for k, v in HOMES.items() if v == s.home)
     )
@@ -49,29 +46,27 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
     table = gui.add_markdown("")
     plot = gui.add_html(plot_of({}))
 
-    main.on_update(on_user_change(lambda value: session.configure(solver=value)))
-    ghost.on_update(on_user_change(lambda value: session.configure(ghost=None if value == NONE else value)))
-    limits.on_update(on_user_change(lambda value: session.configure(limits=value)))
-    iterations.on_update(on_user_change(lambda value: session.configure(iterations=int(value))))
-    stay.on_update(on_user_change(lambda value: session.configure(stay=float(10.0**value))))
-    home.on_update(on_user_change(lambda value: session.configure(home=HOMES[value])))
-    steady.on_update(on_user_change(lambda value: session.configure(balance=value)))
-    likely.on_update(on_user_change(lambda value: session.configure(natural=value)))
-    stretch.on_update(on_user_change(lambda value: session.configure(stretch=value)))
-    apart.on_update(on_user_change(lambda value: session.configure(apart=value)))
+    def configures(widget: Any, key: str, read: Callable[[Any], Any] = lambda value: value) -> None:
+        widget.on_update(on_user_change(lambda value: session.configure(**{key: read(value)})))
+
+    switches = {"limits": limits, "balance": steady, "apart": apart, "natural": likely, "stretch": stretch}
+    for key, switch in switches.items():
+        configures(switch, key)
+    configures(main, "solver")
+    configures(ghost, "ghost", lambda value: None if value == NONE else value)
+    configures(iterations, "iterations", int)
+    configures(stay, "stay", lambda value: float(10.0**value))
+    configures(home, "home", HOMES.get)
 
     def refresh(view: View) -> None:
+        for key, switch in switches.items():
+            set_value(switch, getattr(view.settings, key))
         set_value(main, view.settings.solver)
         set_value(ghost, view.settings.ghost or NONE)
-        set_value(limits, view.settings.limits)
         set_value(iterations, view.settings.iterations)
-        set_value(stay, round(float(np.log10(np.clip(view.settings.stay, 1e-6, 1.0))), 1))
+        set_value(stay, as_power(view.settings.stay))
         set_value(home, next(label for label, value in HOMES.items() if value == view.settings.home))
-        set_value(steady, view.settings.balance)
-        set_value(apart, view.settings.apart)
-        set_value(likely, view.settings.natural)
         likely.visible = is_person(view.skeleton)
-        set_value(stretch, view.settings.stretch)
         rigid, loose = (with_lengths(view.skeleton, may) for may in (False, True))
         stretch.visible = bool((rigid.frozen & ~loose.frozen).any())
         options.show(view.settings)
@@ -79,6 +74,11 @@ def solver(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh:
         set_text(plot, plot_of(view.curves))
 
     return refresh
+
+
+def as_power(stay: float) -> float:
+    """Return the weight of the posture as its slider shows it: a power of ten."""
+    return round(float(np.log10(np.clip(stay, 1e-6, 1.0))), 1)
 
 
 class Options:

@@ -147,13 +147,15 @@ def playback(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh
     length = gui.add_number("Length [frames]", line.length, min=1, max=100_000, step=1)
 
     frame.on_update(on_user_change(session.player.seek))
-    auto.on_update(on_user_change(lambda value: session.player.set_time(autokey=value)))
-    loop.on_update(on_user_change(lambda value: session.player.set_time(loop=value)))
-    onion.on_update(on_user_change(lambda value: session.player.set_time(onion=value)))
-    easing.on_update(on_user_change(lambda value: session.player.set_time(easing=value)))
-    fade.on_update(on_user_change(lambda value: session.player.set_time(fade=int(value))))
-    fps.on_update(on_user_change(lambda value: session.player.set_time(fps=float(value))))
-    length.on_update(on_user_change(lambda value: session.player.set_time(length=int(value))))
+    settings = {
+        "autokey": auto, "loop": loop, "onion": onion, "easing": easing, "fade": fade, "fps": fps, "length": length
+    }  # fmt: skip
+    for key, widget in settings.items():
+
+        def change(value: Any, key: str = key) -> None:
+            session.player.set_time(**{key: type(getattr(session.timeline, key))(value)})
+
+        widget.on_update(on_user_change(change))
 
     @keys.on_click
     def _(event: viser.GuiEvent) -> None:
@@ -166,11 +168,8 @@ def playback(gui: viser.GuiApi, session: Session, studio: Any = None) -> Refresh
     def refresh(view: View) -> None:
         now = view.timeline
         set_value(frame, now.shown)
-        for widget, value in (
-            (auto, now.autokey), (loop, now.loop), (onion, now.onion), (easing, now.easing), (fade, now.fade),
-            (fps, now.fps), (length, now.count),
-        ):  # fmt: skip
-            set_value(widget, value)
+        for key, widget in settings.items():
+            set_value(widget, now.count if key == "length" else getattr(now, key))
         easing.disabled = fps.disabled = length.disabled = now.take is not None
         fade.disabled = now.take is None
 
