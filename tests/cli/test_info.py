@@ -53,6 +53,11 @@ def test_info_draws_the_tree(leg, capsys):
     assert lines[5] == "motion 'leg': 3 frames at 10 fps, 0.20 s"
 
 
+def test_info_of_a_built_in_figure(capsys):
+    assert cli.main(["info", "panda"]) == 0
+    assert "7 degrees of freedom" in capsys.readouterr().out
+
+
 def test_info_names_frozen_degrees_of_freedom(leg, capsys):
     leg.write_text(BVH.replace("1 Xrotation", "6 Xposition Yposition Zposition Zrotation Xrotation Yrotation"))
     text = leg.read_text().splitlines()

@@ -60,11 +60,16 @@ def read_quietly(args: argparse.Namespace) -> ps.Scene:
         with suppress(ValueError):  # the name of a unit
             unit = float(unit)
     skeleton = args.skeleton
-    if skeleton and not Path(skeleton).exists() and skeleton in ps.figures.names():
+    if skeleton and is_built_in(skeleton):
         skeleton = ps.figures.get(skeleton)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.PosableWarning)
         return ps.load(args.file, skeleton=skeleton, unit=unit, up=args.up, fps=args.fps)
+
+
+def is_built_in(name: str) -> bool:
+    """Return whether a name is that of a built-in figure, and not of a file."""
+    return name in ps.figures.names() and not Path(name).is_file()
 
 
 def figure_of(name: str) -> ps.Skeleton:
@@ -82,11 +87,10 @@ def character_of(name: str) -> ps.Scene:
     Raises:
         PosableError: The name is neither a figure nor a file with a skeleton.
     """
-    if not Path(name).is_file():
-        if name in ps.figures.names():
-            return ps.Scene(ps.figures.get(name))
-        if not Path(name).exists() and not Path(name).suffix:
-            raise ps.errors.unknown("figure", name, ps.figures.names())
+    if is_built_in(name):
+        return ps.Scene(ps.figures.get(name))
+    if not Path(name).exists() and not Path(name).suffix:
+        raise ps.errors.unknown("figure", name, ps.figures.names())
     scene = ps.load(name)
     if not scene.has_skeleton:
         raise ps.errors.FormatError(

@@ -6,20 +6,20 @@ from collections import Counter
 from typing import Any
 
 import posable as ps
-from posable.cli.arguments import add_reading, read, show, slides_of
+from posable.cli.arguments import add_reading, character_of, is_built_in, read, show, slides_of
 
 EXAMPLE = "posable info walk.bvh"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
-    parser.add_argument("file", metavar="FILE", help="any file that Posable reads")
+    parser.add_argument("file", metavar="FILE", help="any file that Posable reads, or a built-in figure")
     add_reading(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the contents of the file."""
-    scene = read(args)
+    scene = character_of(args.file) if is_built_in(args.file) else read(args)
     show(args, summary(scene, args.file), "\n".join(lines(scene, args.file)), indent=2)
     return 0
 
