@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import posable as ps
 from posable.mocap import gaps
 from posable.mocap.gaps import SLOPE, column_medians, fill_short
+from posable.mocap.take import MarkerSource
 
 from .conftest import holed as with_holes
 
@@ -145,6 +146,34 @@ def test_noise_is_not_taken_for_a_gain_in_speed():
         fill_short(holed, 12, level)
         off.append(np.abs(holed - path)[15:25].mean())
     assert off[1] < 0.75 * off[0]
+
+
+@pytest.mark.parametrize("length", [1, 4, 12])
+def test_jerky_paths_are_crossed_on_lines_and_smooth_ones_on_bends(length):
+    """Cubics continue the speed beside a gap, which says nothing where each frame jerks; a line is better there."""
+    rng = np.random.default_rng(4)
+    times = np.arange(100.0)[:, None, None]
+    smooth = np.concatenate([np.sin(0.08 * times + phase) for phase in (0.0, 1.0, 2.0)], axis=2) * np.ones((1, 200, 1))
+    for jerks, most in ((0.0, 0.5), (0.2, 1.05)):
+        path = smooth * (jerks == 0.0) + jerks * rng.normal(size=smooth.shape)
+        holed, gap = path.copy(), slice(50, 50 + length)
+        holed[gap] = np.nan
+        fill_short(holed, 12)
+        share = (np.arange(1, length + 1) / (length + 1.0))[:, None, None]
+        line = (1.0 - share) * path[49] + share * path[50 + length]
+        off, straight = (np.linalg.norm(each - path[gap], axis=-1).mean() for each in (holed[gap], line))
+        assert off < most * straight
+
+
+def test_how_short_gaps_are_filled_does_not_depend_on_where_the_take_is_cut(human, markers):
+    gone = np.random.default_rng(3).random(markers.positions.shape[:2]) < 0.02
+    gone[100:112, :5] = True
+    source = MarkerSource(human, with_holes(markers, gone))
+    whole, where = source.bridged(0, source.total)
+    for start, end in ((90, 105), (103, 140), (111, 113)):
+        part, filled = source.bridged(start, end)
+        np.testing.assert_array_equal(part, whole[start:end])
+        np.testing.assert_array_equal(filled, where[start:end])
 
 
 @pytest.mark.parametrize("gone", [("LKNE",), ("RUPA", "LTHI"), ("LFWT",)])

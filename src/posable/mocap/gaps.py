@@ -26,6 +26,8 @@ LASTS = 0.75  # [s]: in longer gaps it loses its velocity sooner, in proportion
 MOSTLY = 0.5  # fraction of a marker's gap in which a joint above it must be unobserved for the gap to be filled
 SLOPE = 3  # frames over which speed is measured
 BESIDE = 4  # frames on either side of a short gap that determine how it is crossed
+TRIALS = 6  # stretches on either side of a short gap on which its cubic is tried
+TRUST = 0.25  # stretches that a cubic counts for without trials
 SAMPLES = 400  # frames from which noise and usual distances are measured
 STAYS = 0.25  # [s] shorter stretches between gaps are too short to locate a marker on its bone
 SHORT = 0.1  # [s]: shorter gaps are filled by the marker's own path
@@ -134,37 +136,89 @@ def short_gap(fps: float) -> int:
     return max(1, round(SHORT * fps))
 
 
+def beside_short(most: int) -> int:
+    """Return the number of frames on either side of a gap of up to `most` frames that determine how it is filled."""
+    return most + 1 + 2 * BESIDE + (TRIALS - 1) * max(1, (most + 1) // 4)
+
+
 def fill_short(places: np.ndarray, most: int, noise: np.ndarray | None = None) -> np.ndarray:
     """Fill gaps of up to `most` frames in places (T, M, 3), in place, by cubics; return where (T, M) bool.
 
     A cubic leaves with the speed of the frames before the gap and arrives with that of the frames after it. Where
-    another gap is too close for the speed to be measured, it is that of a parabola through the nearest samples. Gaps at
-    either end of the take stay. noise: (M,) [m] standard deviation of each marker's coordinates; 0 where not given.
+    another gap is too close for the speed to be measured, it is that of a parabola through the nearest samples. Noise
+    and jerks make these speeds wrong: where cubics would have crossed stretches beside the gap badly, the path is
+    nearer to a straight line. Gaps at either end of the take stay. noise: (M,) [m] standard deviation of each marker's
+    coordinates; 0 where not given.
     """
     seen = np.isfinite(places[..., 0])
     filled = np.zeros(seen.shape, dtype=bool)
-    total = len(places)
+    total, count = seen.shape
     if seen.all() or total < 2 * SLOPE + 3:
         return filled
     rows = np.arange(total)[:, None]
     before = np.maximum.accumulate(np.where(seen, rows, -1), axis=0)
     after = np.minimum.accumulate(np.where(seen, rows, total)[::-1], axis=0)[::-1]
     t, k = np.nonzero(~seen & (before >= SLOPE) & (after < total - SLOPE) & (after - before - 1 <= most))
-    a, b = before[t, k], after[t, k]
-    start, end, length = places[a, k], places[b, k], (b - a)[:, None]
-    spread = np.zeros(len(t)) if noise is None else noise[k]
-    first, last = _speed_beside(places, a, k, -1, spread), _speed_beside(places, b, k, 1, spread)
-    for speeds, here, beside, across in ((first, a, before[a - 1, k], b), (last, b, after[b + 1, k], a)):
+    gaps, gap = np.unique(before[t, k] * count + k, return_inverse=True)
+    a, marker = np.divmod(gaps, count)
+    b = after[a + 1, marker]
+    spread = np.zeros(len(gaps)) if noise is None else noise[marker]
+    first, last = _speed_beside(places, a, marker, -1, spread), _speed_beside(places, b, marker, 1, spread)
+    for speeds, here, beside, across in ((first, a, before[a - 1, marker], b), (last, b, after[b + 1, marker], a)):
         near = (beside >= 0) & (beside < total) & (np.abs(here - beside) <= most)
         lost = np.flatnonzero(np.isnan(speeds[:, 0]) & near)
-        speeds[lost] = _speed_of_parabola(places, k[lost], beside[lost], here[lost], across[lost])
-    known = np.isfinite(first[:, 0]) & np.isfinite(last[:, 0])
-    x = (t - a)[:, None] / length
-    cubic = start + (3.0 - 2.0 * x) * x * x * (end - start)
-    cubic += length * (x * (1.0 - x) ** 2 * first - x * x * (1.0 - x) * last)
-    places[t[known], k[known]] = cubic[known]
+        speeds[lost] = _speed_of_parabola(places, marker[lost], beside[lost], here[lost], across[lost])
+    share = _share_of_bend(places, a, b, marker, first, last, spread)
+    line, bend = _line_and_bend(places, a[gap], b[gap], k, first[gap], last[gap], t - a[gap])
+    known = np.isfinite(bend[:, 0])
+    places[t[known], k[known]] = (line + share[gap, None] * bend)[known]
     filled[t[known], k[known]] = True
     return filled
+
+
+def _line_and_bend(
+    places: np.ndarray, a: np.ndarray, b: np.ndarray, k: np.ndarray, first: np.ndarray, last: np.ndarray, t: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return where lines from frames a (N,) to b of markers k are t frames after a (N, 3), and cubics relative to them.
+
+    The cubics have velocities first and last (N, 3) [m/frame] at their ends.
+    """
+    length, x = (b - a)[:, None], (t / (b - a))[:, None]
+    way = places[b, k] - places[a, k]
+    bend = x * (1.0 - x) ** 2 * (length * first - way) - x * x * (1.0 - x) * (length * last - way)
+    return places[a, k] + x * way, bend
+
+
+def _share_of_bend(
+    places: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    k: np.ndarray,
+    first: np.ndarray,
+    last: np.ndarray,
+    noise: np.ndarray,
+) -> np.ndarray:
+    """Return the part (N,) of their bend with which cubics have the least squared error in the middle of stretches.
+
+    The stretches are as long as the gap from a to b (N,), and beside it.
+    """
+    half = (b - a) // 2
+    _, bend = _line_and_bend(places, a, b, k, first, last, half)
+    fits = TRUST * np.square(bend).sum(axis=-1)
+    size = np.maximum(fits, 1e-30)
+    for trial in range(2 * TRIALS):
+        shift = b - a + BESIDE + trial // 2 * np.maximum(1, (b - a) // 4)
+        start = a + np.where(trial % 2, shift, -shift)
+        end = start + b - a
+        some = np.flatnonzero((start >= BESIDE) & (end < len(places) - BESIDE))
+        start, end, marker, middle = start[some], end[some], k[some], half[some]
+        speeds = (_speed_beside(places, t, marker, way, noise[some]) for t, way in ((start, -1), (end, 1)))
+        line, bend = _line_and_bend(places, start, end, marker, *speeds, middle)
+        off = places[start + middle, marker] - line
+        seen = np.isfinite(off[:, 0]) & np.isfinite(bend[:, 0])
+        size[some] += np.where(seen, np.square(bend).sum(axis=-1), 0.0)
+        fits[some] += np.where(seen, (bend * off).sum(axis=-1), 0.0)
+    return np.clip(fits / size, 0.0, 1.0)
 
 
 def _speed_of_parabola(

@@ -20,10 +20,10 @@ from posable.errors import PosableError
 from posable.formats.conventions import turn_up
 from posable.goals.point import Position
 from posable.mocap.gaps import (
-    BESIDE,
     CHUNK,
     SHOWN,
     UnobservedJoints,
+    beside_short,
     column_medians,
     fill_short,
     frame_errors,
@@ -140,7 +140,8 @@ class MarkerSource:
     def bridged(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """Return places (end - start, M, 3) [m] of frames with short gaps filled, and where (end - start, M)."""
         most = short_gap(self.markers.fps)
-        before, after = max(0, start - most - BESIDE), min(self.total, end + most + BESIDE)
+        around = most + beside_short(most)
+        before, after = max(0, start - around), min(self.total, end + around)
         places = np.array(self.read(before, after))
         filled = fill_short(places, most, self.noise)
         part = slice(start - before, end - before)
