@@ -9,6 +9,9 @@ import posable as ps
 from posable.mocap.gaps import UnobservedJoints
 from posable.mocap.limb_paths import least_error, limb_paths
 
+
+from .conftest import holed
+
 GAP = slice(90, 140)
 ARM = ("UPA", "ELB", "FRM", "WRA", "WRB", "FIN")
 
@@ -54,3 +57,23 @@ def test_a_path_leaves_and_arrives_where_the_arm_is_seen(human, markers, dance):
     true, path, _ = path_of_arm(human, markers, dance.poses)
     for row in (0, -1):
         assert np.linalg.norm(path[row] - true[row], axis=-1).max() < 0.01
+
+
+def test_a_limb_does_not_follow_a_path_on_which_it_flips(human, markers, monkeypatch):
+    """Halfway through the gap, the path leads to the mirrored arm."""
+    gone = np.zeros(markers.positions.shape[:2], dtype=bool)
+    gone[GAP, [[markers.names.index("R" + name)] for name in ARM]] = True
+    take = holed(markers, gone)
+
+    def leaping(*args):
+        for path in limb_paths(*args):
+            turned = path.places.copy()
+            turned[25:] = turned[25:, :1] + (turned[25:] - turned[25:, :1]) @ np.diag([-1.0, 1.0, -1.0])
+            yield path._replace(places=turned)
+
+    calm = ps.track(human, take, threads=1).motion.poses
+    monkeypatch.setattr("posable.mocap.limb_paths.limb_paths", leaping)
+    leaped = ps.track(human, take, threads=1).motion.poses
+    turns = [ps.forward(human, poses).rotation("wrist.R") for poses in (calm, leaped)]
+    fastest = [120.0 * (each[:-1].inv() * each[1:]).magnitude()[GAP].max() for each in turns]
+    assert fastest[1] <= max(25.0, 2.0 * fastest[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -26,7 +27,7 @@ from posable.mocap.root_align import (
 )
 from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, MarkerSource, Take, report_of
 from posable.mocap.unwrap import continuous, open_box, same_branch, within_turns
-from posable.model.kinematics import forward, path_of
+from posable.model.kinematics import Frames, forward, path_of
 from posable.model.motion import Markers, Motion, markers_for
 from posable.model.skeleton import Skeleton
 
@@ -47,6 +48,8 @@ BRIDGE = 0.02  # [m] by which a bridge may increase the error of a frame
 CONTINUOUS = 1.25  # ratio of squared errors up to which a piece continues from the one before
 HELD = 1e6  # pull of what is seen while a limb follows its path across a gap
 OUT_OF_REACH = 0.1  # [m] mean error above which a limb does not follow its path across a gap
+FLIPS = 25.0  # [rad/s]: limbs that turn faster than this on their path, and than interpolated ones, flip
+PATH_SHARES = (1.0, 0.5, 0.25)  # of the way from interpolated poses to a path, as tried until a limb does not flip
 FEW = 3  # markers that a frame needs
 KEY_TIME, KEYS, KEY_LEAD = 0.14, 128, 8  # [s] between keyframes for a GPU; keyframes in a piece, and before it
 NEAR_POSES = 1.0  # [rad, m] between keyframes whose mean is a start
@@ -398,7 +401,10 @@ def _follow_the_seen(actor: Skeleton, frame_solver: FrameSolver, source: MarkerS
 
 
 def _follow_paths(actor: Skeleton, source: MarkerSource, poses: np.ndarray, limits: bool) -> None:
-    """Solve limbs of poses (T, n) again, in place, in gaps that were interpolated: their joints follow `limb_paths`."""
+    """Solve limbs of poses (T, n) again, in place, in gaps that were interpolated: their joints follow `limb_paths`.
+
+    Where a limb flips on its path, it follows paths that are nearer to the interpolated poses, or stays at those.
+    """
     if not source.unobserved.joints:
         return
     from posable.mocap.limb_paths import limb_paths
@@ -409,12 +415,26 @@ def _follow_paths(actor: Skeleton, source: MarkerSource, poses: np.ndarray, limi
             solvers[points] = marker_frame_solver(actor, points, limits=limits)
             solvers[points].pull[:] = HELD
             solvers[points].pull[dofs] = 1.0
-        found = poses[frames].copy()
-        errors, _ = solvers[points](ANCHOR, found, targets=places)
-        if errors.mean() < OUT_OF_REACH:
-            mine = np.zeros_like(loose[frames])
-            mine[:, dofs] = loose[frames, dofs]
-            poses[frames] = np.where(mine, found, poses[frames])
+        mine = np.zeros_like(loose[frames])
+        mine[:, dofs] = loose[frames, dofs]
+        part = poses[frames.start - 1 : frames.stop + 1]  # and the frames beside the gap
+        crossed = forward(actor, part)
+        start = np.stack([crossed.position(name) for name in points], axis=1)[1:-1]
+        fastest = max(FLIPS / source.markers.fps, _largest_turn(crossed, points))
+        for share in PATH_SHARES:
+            found = part.copy()
+            errors, _ = solvers[points](ANCHOR, found[1:-1], targets=start + share * (places - start))
+            found[1:-1] = np.where(mine, found[1:-1], part[1:-1])
+            if errors.mean() < OUT_OF_REACH and _largest_turn(forward(actor, found), points) <= fastest:
+                part[1:-1] = found[1:-1]
+                break
+
+
+def _largest_turn(frames: Frames, names: Sequence[str]) -> float:
+    """Return the largest angle [rad] by which one of some frames turns from one row of poses to the next."""
+    turns = np.stack([frames.rotation_matrix(name) for name in names])
+    cosines = 0.5 * (np.einsum("ntij,ntij->nt", turns[:, :-1], turns[:, 1:]) - 1.0)
+    return float(np.arccos(np.clip(cosines.min(), -1.0, 1.0)))
 
 
 def _known_poses(actor: Skeleton, start: Any) -> np.ndarray:
