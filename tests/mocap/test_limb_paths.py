@@ -9,7 +9,6 @@ import posable as ps
 from posable.mocap.gaps import UnobservedJoints
 from posable.mocap.limb_paths import least_error, limb_paths
 
-
 from .conftest import holed
 
 GAP = slice(90, 140)

@@ -212,8 +212,9 @@ def _share_of_bend(
         end = start + b - a
         some = np.flatnonzero((start >= BESIDE) & (end < len(places) - BESIDE))
         start, end, marker, middle = start[some], end[some], k[some], half[some]
-        speeds = (_speed_beside(places, t, marker, way, noise[some]) for t, way in ((start, -1), (end, 1)))
-        line, bend = _line_and_bend(places, start, end, marker, *speeds, middle)
+        leaves = _speed_beside(places, start, marker, -1, noise[some])
+        arrives = _speed_beside(places, end, marker, 1, noise[some])
+        line, bend = _line_and_bend(places, start, end, marker, leaves, arrives, middle)
         off = places[start + middle, marker] - line
         seen = np.isfinite(off[:, 0]) & np.isfinite(bend[:, 0])
         size[some] += np.where(seen, np.square(bend).sum(axis=-1), 0.0)
