@@ -23,6 +23,9 @@ def add_figure(parser: argparse.ArgumentParser) -> None:
     """Add the figure, and what is given beside the file of a robot."""
     parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
     parser.add_argument("--srdf", metavar="FILE", help="SRDF of a URDF: disabled pairs, groups, named states")
+    parser.add_argument(
+        "--xacro", metavar="NAME=VALUE", action="append", default=[], help="argument of a xacro file; repeatable"
+    )
     parser.add_argument("--floating", action="store_true", help="give a robot a free root if its file fixes it")
 
 
@@ -76,7 +79,8 @@ def is_built_in(name: str) -> bool:
 
 def chosen_figure(args: argparse.Namespace) -> ps.Skeleton:
     """Return the figure of a command line with `add_figure`."""
-    return character_of(args.figure, srdf=args.srdf, floating=args.floating).skeleton
+    xacro = dict(pair("--xacro", "NAME=VALUE", word) for word in args.xacro) or None
+    return character_of(args.figure, srdf=args.srdf, xacro=xacro, floating=args.floating).skeleton
 
 
 def figure_of(name: str) -> ps.Skeleton:
@@ -88,19 +92,20 @@ def figure_of(name: str) -> ps.Skeleton:
     return character_of(name).skeleton
 
 
-def character_of(name: str, *, srdf: str | None = None, floating: bool = False) -> ps.Scene:
+def character_of(name: str, **options: Any) -> ps.Scene:
     """Return the scene of a file with a skeleton, or of a built-in figure by name; the options are those of `ps.load`.
 
     Raises:
         PosableError: The name is neither a figure nor a file with a skeleton.
     """
     if is_built_in(name):
-        if srdf or floating:
-            raise ps.PosableError(f"--srdf, --floating: expected the file of a robot, got the built-in figure {name!r}")
+        if any(options.values()):
+            words = ", ".join(f"--{option}" for option, value in options.items() if value)
+            raise ps.PosableError(f"{words}: expected the file of a robot, got the built-in figure {name!r}")
         return ps.Scene(ps.figures.get(name))
     if not Path(name).exists() and not Path(name).suffix:
         raise ps.errors.unknown("figure", name, ps.figures.names())
-    scene = ps.load(name, srdf=srdf, floating=floating)
+    scene = ps.load(name, **options)
     if not scene.has_skeleton:
         raise ps.errors.FormatError(
             path=name, expected="a file with a skeleton", found=scene.summary() or "an empty one"
