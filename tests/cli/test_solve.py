@@ -139,3 +139,59 @@ def test_lengths_and_angles_are_told_apart_by_their_joints():
     assert "rail: 0.250" in text
     assert "left.thumb: 90.0" in text
     assert "left.tip: 0.0, 30.0, 0.0" in text
+
+
+ROBOT = """<robot name="two"><link name="base"/><link name="upper"/><link name="hand"/>
+  <joint name="turn" type="revolute"><parent link="base"/><child link="upper"/><axis xyz="0 0 1"/>
+    <limit lower="-2" upper="2"/></joint>
+  <joint name="slide" type="prismatic"><parent link="upper"/><child link="hand"/><axis xyz="0 0 1"/>
+    <limit lower="0" upper="1"/></joint></robot>"""
+STATE = """<robot name="two"><group_state name="half" group="all"><joint name="turn" value="0.5"/>
+  <joint name="slide" value="0.25"/></group_state></robot>"""
+
+
+@pytest.fixture
+def robot(tmp_path):
+    """Return the words for a robot whose SRDF has another name and lies elsewhere."""
+    (tmp_path / "two.urdf").write_text(ROBOT)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "states.srdf").write_text(STATE)
+    return [str(tmp_path / "two.urdf"), "--srdf", str(tmp_path / "other" / "states.srdf")]
+
+
+def solve_robot(capsys, *words):
+    code = cli.main(["solve", *words, "--json"])
+    captured = capsys.readouterr()
+    return code, json.loads(captured.out or "{}"), captured.err
+
+
+def test_a_start_by_name_is_a_state_of_the_srdf(capsys, robot):
+    goal = "--reach=hand=0,0,0.25"  # any turn reaches it
+    code, result, err = solve_robot(capsys, *robot, goal, "--start", "half")
+    assert (code, result["pose"], err) == (0, {"turn": 0.5, "slide": 0.25}, "")
+    code, _, err = solve_robot(capsys, *robot, goal, "--start", "halv")
+    assert code == 2
+    assert "unknown named pose 'halv', did you mean 'half'?" in err
+
+
+def test_a_floating_root(capsys, robot):
+    goal = "--reach=hand=3,0,0"  # out of reach of a fixed robot
+    assert solve_robot(capsys, *robot, goal)[0] == 1
+    code, result, _ = solve_robot(capsys, *robot, goal, "--floating", "--start", "half")
+    assert (code, len(result["pose"])) == (0, 8)
+
+
+def test_a_built_in_figure_has_no_srdf_and_no_other_root(capsys):
+    for words in (["--floating"], ["--srdf", "a.srdf"]):
+        code, _, err = call(capsys, "--reach=hand.R=0,1,0", *words)
+        assert code == 2
+        assert "expected the file of a robot, got the built-in figure 'human'" in err
+
+
+def test_a_start_by_name_is_a_keyframe_of_mjcf(capsys, tmp_path):
+    pytest.importorskip("mujoco")
+    (tmp_path / "arm.xml").write_text("""<mujoco model="arm"><worldbody><body name="upper"><joint name="turn"/>
+      <geom size="0.1"/><site name="tip" pos="0 0 0.5"/></body></worldbody>
+      <keyframe><key name="bent" qpos="0.7"/></keyframe></mujoco>""")
+    code, result, _ = solve_robot(capsys, str(tmp_path / "arm.xml"), "--reach=tip=0,0,0.5", "--start", "bent")
+    assert (code, result["pose"]) == (0, {"turn": 0.7})

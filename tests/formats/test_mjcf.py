@@ -1,5 +1,7 @@
 """MJCF: everything that MuJoCo computes from a file, against MuJoCo itself."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -323,3 +325,15 @@ def test_a_texture_colors_the_faces(tmp_path):
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     slanted = np.linalg.norm(normals, axis=1).argmax()
     assert not red[slanted]  # the slanted face is blue in the file
+
+
+@pytest.mark.parametrize(("bits", "warns"), [('contype="2" conaffinity="4"', True), ("", False)])
+def test_listed_pairs_that_are_not_checked_are_said(bits, warns):
+    text = f"""<mujoco><worldbody>
+      <body><joint name="a" type="slide"/><geom name="one" size="0.1"/></body>
+      <body pos="1 0 0"><joint name="b" type="slide"/><geom name="two" size="0.1" {bits}/></body></worldbody>
+      <contact><pair geom1="one" geom2="two"/></contact></mujoco>"""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ps.load(text, format="mjcf")
+    assert any("not checked: one and two" in str(warning.message) for warning in caught) == warns

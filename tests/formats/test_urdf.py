@@ -304,6 +304,19 @@ def test_xacro_is_expanded(tmp_path):
         load(text, format="urdf")
 
 
+def test_arguments_of_a_xacro(tmp_path):
+    pytest.importorskip("xacro")
+    text = ROBOT.replace("<robot ", '<robot xmlns:xacro="http://www.ros.org/wiki/xacro" ')
+    text = text.replace('lower="0.5"', 'lower="$(arg half)"')
+    (tmp_path / "a.xacro").write_text(text)
+    with pytest.raises(FormatError, match="xacro cannot expand it: Undefined substitution argument half"):
+        load(tmp_path / "a.xacro")
+    assert load(tmp_path / "a.xacro", xacro={"half": 0.25}).skeleton.lower[0] == 0.25
+    (tmp_path / "a.urdf").write_text(ROBOT)
+    with pytest.raises(FormatError, match=r"xacro=.*expected a xacro file"):
+        load(tmp_path / "a.urdf", xacro={"half": 0.25})
+
+
 WRITTEN = {
     "human": ps.figures.human,
     "panda": ps.figures.panda,

@@ -20,8 +20,13 @@ MOST_FRAMES = 10_000_000  # of a path on the command line
 
 
 def add_figure(parser: argparse.ArgumentParser) -> None:
-    """Add the figure."""
+    """Add the figure, and what is given beside the file of a robot."""
     parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+    parser.add_argument("--srdf", metavar="FILE", help="SRDF of a URDF: disabled pairs, groups, named states")
+    parser.add_argument(
+        "--xacro", metavar="NAME=VALUE", action="append", default=[], help="argument of a xacro file; repeatable"
+    )
+    parser.add_argument("--floating", action="store_true", help="give a robot a free root if its file fixes it")
 
 
 def add_files(parser: argparse.ArgumentParser, what: str) -> None:
@@ -72,6 +77,12 @@ def is_built_in(name: str) -> bool:
     return name in ps.figures.names() and not Path(name).is_file()
 
 
+def chosen_figure(args: argparse.Namespace) -> ps.Skeleton:
+    """Return the figure of a command line with `add_figure`."""
+    xacro = dict(pair("--xacro", "NAME=VALUE", word) for word in args.xacro) or None
+    return character_of(args.figure, srdf=args.srdf, xacro=xacro, floating=args.floating).skeleton
+
+
 def figure_of(name: str) -> ps.Skeleton:
     """Return the skeleton of a file, or a built-in figure by name.
 
@@ -81,17 +92,20 @@ def figure_of(name: str) -> ps.Skeleton:
     return character_of(name).skeleton
 
 
-def character_of(name: str) -> ps.Scene:
-    """Return the scene of a file with a skeleton, or of a built-in figure by name.
+def character_of(name: str, **options: Any) -> ps.Scene:
+    """Return the scene of a file with a skeleton, or of a built-in figure by name; the options are those of `ps.load`.
 
     Raises:
         PosableError: The name is neither a figure nor a file with a skeleton.
     """
     if is_built_in(name):
+        if any(options.values()):
+            words = ", ".join(f"--{option}" for option, value in options.items() if value)
+            raise ps.PosableError(f"{words}: expected the file of a robot, got the built-in figure {name!r}")
         return ps.Scene(ps.figures.get(name))
     if not Path(name).exists() and not Path(name).suffix:
         raise ps.errors.unknown("figure", name, ps.figures.names())
-    scene = ps.load(name)
+    scene = ps.load(name, **options)
     if not scene.has_skeleton:
         raise ps.errors.FormatError(
             path=name, expected="a file with a skeleton", found=scene.summary() or "an empty one"
@@ -291,9 +305,16 @@ GOALS = (
 
 
 def start_of(text: str | None, skeleton: ps.Skeleton) -> np.ndarray | None:
-    """Return the pose of FILE or FILE:FRAME (from 0, -1 for the last): a motion, or the output of `solve --json`."""
+    """Return a named pose of the figure, or that of FILE or FILE:FRAME: a motion, or the output of `solve --json`.
+
+    Frames are counted from 0; -1 is the last one.
+    """
     if text is None:
         return None
+    if text in skeleton.named_poses:
+        return skeleton.named_poses[text]
+    if skeleton.named_poses and not Path(text).suffix and not Path(text).exists():
+        raise ps.errors.unknown("named pose", text, skeleton.named_poses)
     name, _, frame = text.rpartition(":") if text.rpartition(":")[2].lstrip("-").isdigit() else (text, "", "0")
     if Path(name).suffix == ".json":
         try:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.cli.arguments import MOST_FRAMES, add_paths, figure_of, goals_of, path_goal, show, start_of
+from posable.cli.arguments import MOST_FRAMES, add_paths, chosen_figure, goals_of, path_goal, show, start_of
 
 EXAMPLE = "posable control panda --path hand=0.5,0.2,0.4:0.5,-0.2,0.4 --velocity 1.5 --plot speeds.png"
 BARS = 24  # characters of a bar
@@ -40,7 +40,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     work.add_argument(
         "--jerk", type=float, metavar="J", help="jerk limit of the joints [rad/s^3, m/s^3] (default: none)"
     )
-    work.add_argument("--start", metavar="FILE[:FRAME]", help="start pose")
+    work.add_argument("--start", metavar="NAME|FILE[:FRAME]", help="start pose")
     work.add_argument("--no-limits", action="store_true", help="ignore joint limits")
     work.add_argument("--live", action="store_true", help="run in real time and show joint speeds")
     parser.add_argument("--plot", metavar="PNG", help="plot joint speeds and errors over time")
@@ -51,7 +51,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the loop and report how fast the joints moved and what they could not follow."""
-    skeleton = figure_of(args.figure)
+    skeleton = chosen_figure(args)
     if not (args.fps > 0.0 and 0.0 <= args.stay * args.fps <= MOST_FRAMES):
         raise ps.PosableError(f"--stay: expected 0 s or more, at most {MOST_FRAMES} ticks, got {args.stay:g}")
     paths = [path_goal(word, args) for word in args.path]

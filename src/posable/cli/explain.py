@@ -7,7 +7,7 @@ which limit blocks which goal, and the swivel ranges of the limbs. Lengths are i
 import argparse
 
 import posable as ps
-from posable.cli.arguments import add_figure, add_goals, figure_of, goals_of, show
+from posable.cli.arguments import add_figure, add_goals, chosen_figure, goals_of, show
 
 EXAMPLE = "posable explain human --fix pelvis --reach hand.R=-0.2,1.2,-1.6"
 
@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Solve and explain."""
-    skeleton = figure_of(args.figure)
+    skeleton = chosen_figure(args)
     goals = goals_of(args, skeleton)
     if not goals:
         raise ps.errors.GoalError("explain", expected="a goal, such as --reach hand.R=0.4,1.2,0.3", got="none")

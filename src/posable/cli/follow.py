@@ -9,7 +9,7 @@ import argparse
 import numpy as np
 
 import posable as ps
-from posable.cli.arguments import add_paths, figure_of, goals_of, path_goal, show_motion, start_of
+from posable.cli.arguments import add_paths, chosen_figure, goals_of, path_goal, show_motion, start_of
 
 EXAMPLE = "posable follow panda --path hand=0.5,0.2,0.4:0.5,-0.2,0.4:0.4,0,0.6 --seconds 2 -o path.csv"
 
@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     work.add_argument(
         "--smooth", type=float, default=0.0, metavar="SECONDS", help="smooth out motion faster than this (default: 0)"
     )
-    work.add_argument("--start", metavar="FILE[:FRAME]|any", help="start pose; any: the best branch")
+    work.add_argument("--start", metavar="NAME|FILE[:FRAME]|any", help="start pose; any: the best branch")
     work.add_argument(
         "--velocity", type=float, metavar="V", help="velocity limit of the joints [rad/s, m/s] (default: none)"
     )
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Follow the paths and report how many frames were reached."""
     if not 0.0 <= args.smooth < np.inf:
         raise ps.PosableError(f"--smooth: expected 0 s or more, got {args.smooth:g}")
-    skeleton = figure_of(args.figure)
+    skeleton = chosen_figure(args)
     goals = goals_of(args, skeleton) + [path_goal(word, args) for word in args.path]
     motion = ps.follow(
         skeleton, goals, fps=args.fps, smooth=args.smooth, max_iterations=args.max_iterations,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import posable as ps
-from posable.cli.arguments import add_figure, figure_of, show_motion, split, start_of
+from posable.cli.arguments import add_figure, chosen_figure, show_motion, split, start_of
 
 EXAMPLE = "posable keyframes human 0=rest 1=reach.toml 2=rest --fps 30 -o reach.bvh"
 
@@ -17,7 +17,7 @@ EXAMPLE = "posable keyframes human 0=rest 1=reach.toml 2=rest --fps 30 -o reach.
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
     add_figure(parser)
-    parser.add_argument("keys", metavar="SECONDS=KEY", nargs="+", help="rest, GOALS.toml or FILE[:FRAME]")
+    parser.add_argument("keys", metavar="SECONDS=KEY", nargs="+", help="rest, a named pose, GOALS.toml or FILE[:FRAME]")
     parser.add_argument("--fps", type=float, default=30.0, help="frames per second (default: 30)")
     parser.add_argument("--no-limits", action="store_true", help="ignore joint limits")
     parser.add_argument("--linear", action="store_true", help="interpolate linearly, without easing")
@@ -29,7 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Create the motion and report what was changed between its keys."""
-    skeleton = figure_of(args.figure)
+    skeleton = chosen_figure(args)
     keys = dict(key_of(word, skeleton) for word in args.keys)
     if len(keys) < len(args.keys):
         raise ps.PosableError(f"keys: expected each time once, got {' '.join(args.keys)}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import posable as ps
-from posable.cli.arguments import add_figure, figure_of, numbers, show
+from posable.cli.arguments import add_figure, chosen_figure, numbers, show
 from posable.cli.progress import ProgressBar
 
 EXAMPLE = "posable reach human --site hand.R --plot reach.png"
@@ -27,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Map the workspace; return 0 if every given point, or any point of a grid, is reached."""
-    skeleton = figure_of(args.figure)
+    skeleton = chosen_figure(args)
     points = None if args.at is None else np.array([_point(text) for text in args.at])
     reach = ps.reach(
         skeleton, args.site, points, grid=args.grid, orientations=args.orientations,

@@ -14,7 +14,7 @@ import numpy as np
 import posable as ps
 from posable._files import write_text
 from posable.cli import batch
-from posable.cli.arguments import add_figure, add_goals, figure_of, goals_of, pair, slides_of, start_of
+from posable.cli.arguments import add_figure, add_goals, chosen_figure, goals_of, pair, slides_of, start_of
 
 EXAMPLE = "posable solve human --fix foot.L,foot.R --reach hand.R=-0.4,1.2,0.3 --aim head:z=0,1.5,3 --plot pose.png"
 
@@ -64,7 +64,11 @@ def add_method(group: Any) -> None:
         "--option", metavar="NAME=VALUE", action="append", default=[],
         help="solver option: damping=0.1, order=ranked, step=0.01, gains=0.5, toward=rest, alpha=1e-4, ...",
     )  # fmt: skip
-    group.add_argument("--start", metavar="FILE[:FRAME]", help="start from a pose of a motion file or of --json output")
+    group.add_argument(
+        "--start", metavar="NAME|FILE[:FRAME]",
+        help="start from a named pose of a robot (a state of its SRDF or keyframe of its MJCF), or a pose of a motion "
+        "file or of --json output",
+    )  # fmt: skip
     group.add_argument("--max-iterations", type=int, metavar="N", help="maximum number of iterations")
     group.add_argument(
         "--weight", metavar="GOAL=FACTOR", action="append", default=[], help="multiply the weight of a goal"
@@ -78,10 +82,10 @@ def add_method(group: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Solve for the goals of the command line, or for those of many files."""
     if batch.is_batch(args, args.files, args.save):
-        figure_of(args.figure)  # fail before any work is done
+        chosen_figure(args)  # fail before any work is done
         if args.plot or args.write_goals:
             raise ps.PosableError("--plot, --write-goals: expected goals of one file, got many files")
-        needs = ("goals",) if args.figure in ps.figures.names() else ("goals", "figure")
+        needs = ("goals",) if args.figure in ps.figures.names() else ("goals", "figure", "srdf")
         measure = "mean error of the goals [m, rad]"
         return batch.run(
             args, work, args.files, args.save, verb="solve", measure=measure, report=".answer.json", needs=needs
@@ -129,7 +133,7 @@ def weighted(goals: list[ps.goals.Goal], words: list[str]) -> list[ps.goals.Goal
 
 def prepared(args: argparse.Namespace) -> ps.Skeleton:
     """Return the figure of a command line, with its frozen joints and their strengths."""
-    skeleton = figure_of(args.figure)
+    skeleton = chosen_figure(args)
     strengths = dict(pair("--strength", "JOINT=S", word, float) for word in args.strength)
     for joint in strengths:
         skeleton.joint(joint)  # raises for a wrong name

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from os import PathLike, fspath
@@ -79,6 +79,7 @@ def load(
     format: str | None = None,
     floating: bool = False,
     srdf: str | bytes | PathLike[str] | None = None,
+    xacro: Mapping[str, Any] | None = None,
     names: Sequence[str] | str | None = None,
 ) -> Scene:
     """Return the contents of a file, in metres and radians.
@@ -92,6 +93,7 @@ def load(
         format: One of `posable.formats.names()`; None: by content and suffix.
         floating: Give a robot a free root if the file fixes it.
         srdf: MoveIt's description of a URDF (disabled pairs, groups, named states), as a file or a text.
+        xacro: Arguments of a xacro file, such as {"ur_type": "ur5e"}.
         names: Names of the joints of an array of positions (T, J, 3), or of their set ("smpl24", "mediapipe33", ...).
 
     Returns:
@@ -107,11 +109,13 @@ def load(
     if skeleton is not None and not isinstance(skeleton, Skeleton):
         skeleton = load(skeleton, unit=unit).skeleton
     labels = names if names is None or isinstance(names, str) else tuple(names)
-    options = Options(skeleton, _metres(unit), fps, None if srdf is None else text_or_file(srdf, "srdf"), up, labels)
+    semantics = None if srdf is None else text_or_file(srdf, "srdf")
+    options = Options(skeleton, _metres(unit), fps, semantics, xacro, up, labels)
     source = text_or_file(path, format)
     chosen = choose(source) if format is None else FORMATS.get(format)
-    if srdf is not None and chosen.name != "URDF":
-        raise source.error("srdf=", expected="a URDF file", found=chosen.name)
+    for option, given in (("srdf=", srdf), ("xacro=", xacro)):
+        if given is not None and chosen.name != "URDF":
+            raise source.error(option, expected="a URDF file", found=chosen.name)
     scene = read(source, chosen, options)
     if floating:
         scene = with_floating_root(scene, source)

@@ -27,6 +27,7 @@ class Options:
     unit: float | None = None  # metres per unit of length
     fps: float | None = None  # frames per second
     srdf: Source | None = None  # MoveIt's description of a URDF
+    xacro: Mapping[str, str] | None = None  # arguments of a xacro file
     up: str | None = None  # the axis that should point up
     names: tuple[str, ...] | str | None = None  # of the joints in an array of positions, or of their set
     stem: str = "robot"  # name of the file to write, without its suffix

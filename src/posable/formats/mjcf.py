@@ -19,6 +19,7 @@ from posable.formats.base import MAX_JOINTS, Format, Options, build_skeleton
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source
 from posable.model import shapes as solids
+from posable.model.collision import candidate_pairs, shape_pairs
 from posable.model.joints import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site
 from posable.model.shapes import WORLD, Shape
 from posable.model.skeleton import Skeleton
@@ -56,11 +57,14 @@ def read(source: Source, options: Options) -> Scene:
     sites, loops = _sites(source, model, tree)
     joints = [_with_limits(joint, fixed_values) for joint in tree.joints]
     shapes, meshes = _geoms(source, model, tree)
+    pairs = _explicit_pairs(model, tree)
     skeleton = build_skeleton(
         source, joints, sites, name=_model_name(model), up=_up(source, model), couplings=couplings,
         info={"format": "mjcf"}, loops=loops, shapes=shapes, disabled_pairs=_excluded(model, tree),
-        collision_pairs=_explicit_pairs(model, tree),
+        collision_pairs=pairs,
     )  # fmt: skip
+    if model.npair and pairs is None:
+        _warn_of_unchecked_pairs(source, model, tree, skeleton)
     if model.nkey:
         skeleton = skeleton.replace(named_poses=_keyframes(model, skeleton))
     return Scene(skeleton=skeleton, meshes=tuple(meshes), name=skeleton.name)
@@ -457,7 +461,7 @@ def _geoms(source: Source, model: Any, tree: _JointTree) -> tuple[list[Shape], l
         place = tree.places[int(model.geom_bodyid[g])]
         offset, rotation = place.inside(model.geom_pos[g], model.geom_quat[g])
         kind, size = int(model.geom_type[g]), np.asarray(model.geom_size[g], dtype=float)
-        name = model.geom(g).name or f"{tree.body_names[int(model.geom_bodyid[g])]}.geom{g}"
+        name = _geom_name(model, tree, g)
         if kind == _MESH and (not collides[g] or not plain_drawing):
             vertices, faces = _mesh(model, int(model.geom_dataid[g]))
             joint = place.joint if place.joint != WORLD or tree.has_world else None
@@ -470,6 +474,10 @@ def _geoms(source: Source, model: Any, tree: _JointTree) -> tuple[list[Shape], l
                 shapes.append(shape.moved(place.joint, offset, rotation))
     drawn = [(mesh.joint, mesh.name, mesh.vertices) for mesh in meshes if mesh.joint is not None]
     return shapes + solids.protruding(shapes, drawn), meshes
+
+
+def _geom_name(model: Any, tree: _JointTree, g: int) -> str:
+    return model.geom(g).name or f"{tree.body_names[int(model.geom_bodyid[g])]}.geom{g}"
 
 
 def _shape(model: Any, g: int, kind: int, size: np.ndarray, joint: str, name: str) -> Shape | None:
@@ -555,6 +563,19 @@ def _explicit_pairs(model: Any, tree: _JointTree) -> list[tuple[str, str]] | Non
     bodies = [(int(model.geom_bodyid[a]), int(model.geom_bodyid[b])) for a, b in zip(
         model.pair_geom1, model.pair_geom2, strict=True)]  # fmt: skip
     return list(dict.fromkeys((tree.places[a].joint, tree.places[b].joint) for a, b in bodies))
+
+
+def _warn_of_unchecked_pairs(source: Source, model: Any, tree: _JointTree, skeleton: Skeleton) -> None:
+    """Warn of the listed pairs of geoms that neither their bits nor their bodies allow to touch."""
+    checked = {frozenset((a.name, b.name)) for a, b in shape_pairs(skeleton, candidate_pairs(skeleton))}
+    listed = [tuple(_geom_name(model, tree, int(g)) for g in pair)
+              for pair in zip(model.pair_geom1, model.pair_geom2, strict=True)]  # fmt: skip
+    missed = [f"{a} and {b}" for a, b in listed if frozenset((a, b)) not in checked]
+    if missed:
+        shown = ", ".join(missed[:3]) + (f" and {len(missed) - 3} more" if len(missed) > 3 else "")
+        source.warn(
+            f"<pair> lists geoms that contype, <exclude> or being neighbours keep from colliding: not checked: {shown}"
+        )
 
 
 FORMAT = Format(

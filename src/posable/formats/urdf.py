@@ -7,6 +7,7 @@ read local files through entities. Meshes are opened with trimesh where it is in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,9 @@ def read(source: Source, options: Options) -> Scene:
     if source.data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         refuse_wide_text(source)
     if source.path.suffix.lower() == ".xacro" or _has_macros(source.data):
-        _expand_xacro(source)
+        _expand_xacro(source, options.xacro)
+    elif options.xacro is not None:
+        raise source.error("xacro=", expected="a xacro file", found="a URDF file without xacro elements")
     robot = parse(source)
     if robot.tag != "robot":
         raise source.error(offset=robot.place, expected="<robot>", found=f"<{shown(robot.tag)[1:-1]}>")
@@ -97,8 +100,8 @@ def _has_macros(data: bytes) -> bool:
     return b"<xacro:" in first or any(b"<xacro:" in part.partition(b"-->")[2] for part in others)
 
 
-def _expand_xacro(source: Source) -> None:
-    """Replace the text of a source by its xacro expansion."""
+def _expand_xacro(source: Source, arguments: Mapping[str, Any] | None) -> None:
+    """Replace the text of a source by its xacro expansion; arguments are those of its `<xacro:arg>`, by name."""
     try:
         import xacro
     except ImportError:
@@ -106,7 +109,8 @@ def _expand_xacro(source: Source) -> None:
     if not source.on_disk:
         raise source.error("expand xacro first: what it includes cannot be found from a text alone")
     try:
-        document: Any = xacro.process_file(str(source.path))
+        given = {name: str(value) for name, value in (arguments or {}).items()}
+        document: Any = xacro.process_file(str(source.path), mappings=given)
         source.data = document.toxml(encoding="utf-8")
     except Exception as problem:  # xacro raises its own, Python's and the XML parser's errors
         raise source.error(f"xacro cannot expand it: {' '.join(str(problem).split())}") from None
