@@ -43,7 +43,7 @@ BONES = (
     ("hip", "knee", 0.65), ("knee", "ankle", 0.65), ("shoulder", "elbow", 0.7), ("elbow", "wrist", 0.7),
     ("wrist", "tip", 0.05),
 )  # fmt: skip
-PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 0.3, 2.0, 14.0, 2000.0
+PELVIS_WEIGHT, FOOT_WEIGHT, TOUCH_WEIGHT, CLEAR_WEIGHT = 0.3, 2.0, 16.0, 2000.0
 HAND_WEIGHT, TOE_WEIGHT, CROWN_WEIGHT = 2.0, 0.5, 2.0  # of positions that follow the source's, scaled
 ALIKE, UNLIKE = 0.13, 0.06  # leg lengths by which shoulders and arms may differ; beyond, where hands count half
 WRIST_WEIGHT = 0.02  # of a wrist at rest, in leg lengths squared
