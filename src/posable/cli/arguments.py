@@ -74,7 +74,7 @@ def read_quietly(args: argparse.Namespace) -> ps.Scene:
 
 def is_built_in(name: str) -> bool:
     """Return whether a name is that of a built-in figure, and not of a file."""
-    return name in ps.figures.names() and not Path(name).is_file()
+    return not Path(name).is_file() and name in ps.figures.names()
 
 
 def chosen_figure(args: argparse.Namespace) -> ps.Skeleton:
