@@ -343,7 +343,9 @@ def machine_code(dispatcher: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 def call_directly(loop: Any, arguments: tuple[Any, ...], known: dict[Any, Any], varying: tuple[Any, ...]) -> None:
-    """Call a compiled loop, by its machine code from the second call on (see `machine_code`).
+    """Call a compiled loop, by its machine code from the third call on (see `machine_code`).
+
+    Finding that code takes longer than many a solve, so it waits until a problem is solved again.
 
     Args:
         loop: The dispatcher.
@@ -356,11 +358,11 @@ def call_directly(loop: Any, arguments: tuple[Any, ...], known: dict[Any, Any], 
             loop(*arguments)
             return
     code = known.get((loop, "code"))
-    if code is not None:
+    if code:
         code(*arguments)
     else:
         loop(*arguments)
-        known[loop, "code"] = machine_code(loop, arguments)
+        known[loop, "code"] = False if code is None else machine_code(loop, arguments)
 
 
 def forbid_compiling(forbidden: bool = True) -> None:
