@@ -40,10 +40,7 @@ SECONDS = 0.22  # [s] of the smoothing
 SHOWS = 0.01  # [m] of one part inside another that a viewer notices
 SLIPS = 0.02  # [m]: a foot that slips further is reported
 LONG = 0.3  # [s] of smoothing beyond which steps are smoothed away
-NOTED_BONE, FAR_BONE = (
-    10.0,
-    25.0,
-)  # [deg] mean error of a bone's direction beyond which it is noted, or warned of
+NOTED_BONE, FAR_BONE = 10.0, 25.0  # [deg] mean error of a bone beyond which it is noted, or warned of
 FIRST, JUMPS, CALM = 8, 0.3, 3.0  # frames; leg lengths of a jump, and how much longer it is than the steps after it
 LEAP, AROUND, SOME = 3.0, 0.5, 0.1  # leg lengths that a body is off its place for a moment; [s]; most frames that are
 LOW = 0.15  # leg lengths above the ground below which a joint's own thickness counts
