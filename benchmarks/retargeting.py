@@ -6,17 +6,14 @@ import tempfile
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import posable as ps
 from benchmarks.page import Page
-from posable.mocap.frame_solver import FrameOptions, FrameSolver
+from benchmarks.retargeting_bounds import any_speed, least_bones, least_tracking
 from posable.mocap.retarget import Retargeted
-from posable.mocap.retarget_goals import RetargetGoals
-from posable.mocap.role_frames import RoleFrames, bone_errors
 from posable.mocap.root_align import best_turn
 
 CLIPS = {"climb_0": (0, 701), "climb_1": (1200, 300), "walk": (1, 150), "dance": (0, 336)}
@@ -60,8 +57,6 @@ TARGETS = {
     "CesiumMan": "gltf/khronos_CesiumMan.glb",
 }
 LONGEST = 240  # frames of a further clip
-STARTS = 6  # of every frame, for the least error of its bones
-ALONE = FrameOptions(max_iterations=60, min_gain=1e-6, damping=1e-1, independent=True, pull=1e-7)
 
 
 def source(data: Path, clip: str) -> tuple[ps.Motion, list[Path]]:
@@ -222,13 +217,14 @@ def _further(page: Page) -> None:
     page.heading("Other clips and figures")
     page.text(
         "The first 240 frames of each clip at about 30 frames a second, one call, no option. A T pose before a "
-        "recording is left out. The last two columns are lower bounds for any method: each frame is solved on its own "
-        "for the directions of arm and leg bones alone, within the joint limits, from several starts; there are no "
-        "contacts, collisions, velocities, positions or smoothness. The two before them are those of a second call in "
+        "recording is left out. The columns called least are lower bounds for any method: each frame is solved on its "
+        "own within the joint limits, for the directions of arm and leg bones alone, from several starts, or for the "
+        "tracked places alone; there are no contacts, collisions, velocities or smoothness. Any speed: another call in "
         "which the joints have no velocity limits, where the file has any: most of Romeo's are 2 to 6 rad/s, less than "
         "these motions need. Tracking is measured after one scale for the whole body: where trunk and legs are in "
-        "other proportions than the source's, part of it remains in any posture with the same bone directions (the "
-        "hips of the G1 are 7 to 8 cm low in the hop, walk 16 and the jumping jacks: its trunk is long for its legs). "
+        "other proportions than the source's, part of it remains in any posture with the same directions of bones, "
+        "pelvis, chest and feet, which is the last column (the hips of the G1 are 7 to 8 cm low in the hop, walk 16 "
+        "and the jumping jacks: its trunk is long for its legs). "
         "Frames a second: processor time on one core, the better of two runs, after a first one that loads the code."
     )
     table = []
@@ -246,42 +242,19 @@ def _further(page: Page) -> None:
                 keys = [key for key in SHOWN if not key.startswith("objects")]
                 values = (quality.get(key, "") for key in keys)
                 limited = np.isfinite(figure.velocity).any()
-                free = ps.motion_quality(ps.retarget(motion, _fast(figure)), ours.source) if limited else {}
+                free = ps.motion_quality(ps.retarget(motion, any_speed(figure)), ours.source) if limited else {}
                 freed = (free.get(f"{limb} bones off [deg]", "") for limb in ("arm", "leg"))
-                table.append([f"{clip} on {name}", len(ours) / taken, *values, *freed, *_least_errors(ours)])
+                table.append(
+                    [
+                        f"{clip} on {name}",
+                        len(ours) / taken,
+                        *values,
+                        *freed,
+                        *least_bones(ours),
+                        least_tracking(ours, posture=True),
+                    ]
+                )
     names = [name for key, name in SHOWN.items() if not key.startswith("objects")]
-    names += ["arms, any speed [°]", "legs, any speed [°]", "arms, least [°]", "legs, least [°]"]
+    names += ["arms, any speed [°]", "legs, any speed [°]"]
+    names += ["arms, least [°]", "legs, least [°]", "tracking, least [mm]", "tracking, same posture [mm]"]
     page.table("other clips and figures", ["", "frames/s", *names], table)
-
-
-def _fast(figure: ps.Skeleton) -> ps.Skeleton:
-    """Return a figure without velocity limits."""
-    return figure.replace(joints=[replace(joint, velocity=np.inf) for joint in figure.joints])
-
-
-def _least_errors(result: Retargeted) -> tuple[float, float]:
-    """Return the mean error [deg] of arm and of leg bones that joint limits allow, each frame solved on its own."""
-    assert result.source is not None
-    wanted = RetargetGoals(result.source, result.skeleton, result.mapping)
-    bones = [goal for goal in wanted.goals(0, len(result)) if (goal.label or "").endswith(" bone")]
-    problem = ps.Problem(wanted.solvable, [goal for goal in bones if not (goal.label or "").startswith("wrist")])
-    problem.broadcast((len(result),))
-    solver = FrameSolver(problem)
-    root = result.skeleton.free_root
-    assert root is not None
-    low, high = (np.clip(bound, -np.pi, np.pi) for bound in (solver.lower, solver.upper))
-    rng = np.random.default_rng(0)
-    least: dict[str, np.ndarray] = {}
-    for k in range(STARTS):
-        poses = result.poses.copy() if k == 0 else rng.uniform(low, high, result.poses.shape)
-        poses[:, result.skeleton.index(root)] = result.poses[:, result.skeleton.index(root)]
-        solver(ALONE, poses, home=result.poses[0])
-        motion = ps.Motion(result.skeleton, poses, result.fps)
-        errors = bone_errors(RoleFrames(motion, wanted.target, np.eye(3)), wanted.seen, len(poses))
-        better = sum(errors.values()) < sum(least.values()) if least else np.ones(len(poses), dtype=bool)
-        least = {bone: np.where(better, error, least.get(bone, error)) for bone, error in errors.items()}
-    arms, legs = (
-        [error.mean() for bone, error in least.items() if bone.startswith(limb)]
-        for limb in (("shoulder", "elbow"), ("hip", "knee"))
-    )
-    return float(np.mean(arms)) if arms else np.nan, float(np.mean(legs))

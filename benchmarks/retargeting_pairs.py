@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import posable as ps
+from benchmarks.retargeting_bounds import least_bones, least_tracking
 from posable.mocap.retarget import Retargeted
 from posable.model.body_plan import body_plan
 
@@ -33,6 +34,8 @@ BOUNDS = {
     "time [ms a frame]": 2.0,
 }
 SHOWN = (*BOUNDS, "mean acceleration [rad/s2]", "tracking error [mm]")
+
+LEAST = ("arm bones, least [deg]", "leg bones, least [deg]", "tracking, least [mm]", "tracking, same posture [mm]")
 
 
 def clip(path: Path, frames: int) -> ps.Motion:
@@ -54,6 +57,12 @@ def judged(motion: ps.Motion, figure: ps.Skeleton) -> tuple[Retargeted, dict[str
     return result, measures
 
 
+def least(result: Retargeted) -> dict[str, float]:
+    """Return what joint limits allow on a figure, and the tracking error in the source's posture."""
+    alone = least_tracking(result), least_tracking(result, posture=True)
+    return dict(zip(LEAST, (*least_bones(result), *alone), strict=True))
+
+
 def main() -> None:
     """Run every clip on every figure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -62,6 +71,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=240, help="of each clip (240)")
     parser.add_argument("--worst", type=int, default=5, help="pairs shown of each measure (5)")
     parser.add_argument("--json", type=Path, help="file to write all measures to")
+    parser.add_argument("--bounds", action="store_true", help="also what joint limits and proportions allow (slow)")
     parser.add_argument("--save", type=Path, help="folder to write the motions to, as NPZ of poses")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -74,10 +84,12 @@ def main() -> None:
         for motion in clips:
             pair = f"{motion.name} on {label}"
             result, rows[pair] = judged(motion, figure)
+            if args.bounds:
+                rows[pair] |= least(result)
             if args.save:
                 args.save.mkdir(parents=True, exist_ok=True)
                 np.savez(args.save / f"{pair}.npz", poses=result.poses, fps=result.fps)
-            print(f"{pair:40s}", *(f"{rows[pair].get(key, np.nan):8.3g}" for key in SHOWN), flush=True)
+            print(f"{pair:40s}", *(f"{rows[pair].get(key, np.nan):8.3g}" for key in (*SHOWN, *LEAST)), flush=True)
     print()
     print_summary(rows, args.worst)
     if args.json:
@@ -87,8 +99,10 @@ def main() -> None:
 def print_summary(rows: dict[str, dict[str, float]], worst: int) -> None:
     """Print how many pairs keep each bound, and the worst of each measure."""
     kept = np.ones(len(rows), dtype=bool)
-    for key in SHOWN:
+    for key in (*SHOWN, *LEAST):
         values = np.array([row.get(key, np.nan) for row in rows.values()])
+        if np.isnan(values).all():
+            continue
         bound = BOUNDS.get(key, np.inf)
         within = ~(values > bound)
         if not key.startswith("time"):

@@ -7,7 +7,7 @@ a viewer notices: directions of bones compared with the source, soles on their s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def motion_quality(
         for limb, bones in (("arm", BONES[:2]), ("leg", BONES[2:])):
             means = [errors[f"{a}.{s}"].mean() for a, _ in bones for s in SIDES if f"{a}.{s}" in errors]
             values[f"{limb} bones off [deg]"] = float(np.mean(means)) if means else np.nan
-        values["tracking error [mm]"] = _tracking(ours, theirs, len(motion))
+        values["tracking error [mm]"] = 1e3 * tracking(ours, theirs, len(motion)).error
     return Quality(values, errors, blocking_limits(motion, body.plan, errors))
 
 
@@ -217,20 +217,36 @@ def _feet(motion: Motion, body: TargetBody, steps: FootSteps, scale: float) -> d
     }
 
 
-def _tracking(ours: RoleFrames, theirs: RoleFrames, count: int) -> float:
-    """Return the mean distance [mm] of pelvis, head, hands and feet after one scale and one shift for the clip.
+class Tracking(NamedTuple):
+    """How well places of a body follow the source's after one scale and one shift (3,) [m] for the clip.
 
-    Each of the four counts the same. A pelvis is where the middle of its hips is: its own frame may be anywhere.
+    groups: the places of pelvis, head, hands and feet; each group counts the same. theirs: {place: (T, 3)} [m].
+    """
+
+    groups: list[list[str]]
+    theirs: dict[str, Floats]
+    scale: float
+    shift: Floats
+    error: float  # [m], the mean
+
+
+def tracking(ours: RoleFrames, theirs: RoleFrames, count: int) -> Tracking:
+    """Return how well the first frames of a body follow the source.
+
+    A pelvis ("hip") is where the middle of its hips is: its own frame may be anywhere. A head ("crown") that one of
+    them does not show is the upper end of the trunk.
     """
     groups = (("hip",), ("crown",), ("wrist.L", "wrist.R"), ("ankle.L", "ankle.R", "toe.L", "toe.R"))
-    paths = [
-        {**frames.places, "hip": frames.middle("hip"), **({"crown": frames.trunk} if not crown else {})}
-        for crown in ["crown" in ours.places and "crown" in theirs.places]
+    crown = "crown" in ours.places and "crown" in theirs.places
+    mine, its = (
+        {**frames.places, "hip": frames.middle("hip"), **({} if crown else {"crown": frames.trunk})}
         for frames in (ours, theirs)
-    ]
-    shared = [[name for name in names if all(name in path for path in paths)] for names in groups]
-    one, other = (np.stack([path[name][:count] for names in shared for name in names]) for path in paths)
+    )
+    shared = [found for names in groups if (found := [name for name in names if name in mine and name in its])]
+    one, other = (np.stack([path[name][:count] for names in shared for name in names]) for path in (mine, its))
     a, b = other.reshape(-1, 3).mean(axis=0), one.reshape(-1, 3).mean(axis=0)
     scale = ((other - a) * (one - b)).sum() / ((other - a) ** 2).sum()
     errors = iter(np.linalg.norm(one - b - scale * (other - a), axis=-1).mean(axis=1))
-    return 1e3 * float(np.mean([np.mean([next(errors) for _ in names]) for names in shared if names]))
+    error = float(np.mean([np.mean([next(errors) for _ in names]) for names in shared]))
+    paths = {name: its[name][:count] for names in shared for name in names}
+    return Tracking(shared, paths, float(scale), b - scale * a, error)
