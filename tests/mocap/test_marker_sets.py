@@ -30,6 +30,11 @@ from posable.mocap.marker_sets import (
         ("LUA3", "Lon upper arm"),
         ("Skeleton_RHand2", "Ron hand"), ("RFA01", "Ron forearm"), ("R.MT5", "RMT5"), ("LKNEin", "LKNM"),
         ("RLMAL", "RANK"), ("L.MKnee", "LKNM"), ("RFAulna", "RWRB"), ("R.Thigh.Upper", "Ron thigh"),
+        ("LIAS", "LFWT"), ("R_FLE", "RKNE"), ("L_TAM", "LANM"), ("RFCC", "RHEE"), ("LHME", "LELM"), ("TV10", "T10"),
+        ("RLKNE", "RKNE"), ("LMA", "LANM"), ("R5MET", "RMT5"), ("L_ELB_M", "LELM"), ("R_WRI_U", "RWRB"),
+        ("LTHAP", "LTHF"), ("RHLX", "RTTP"), ("LFArm", "LFRM"), ("BackL", "LBAC"), ("RTHMB", "RIDX"),
+        ("LBCEP", "LUPA"), ("left_5th_metatarsal", "LMT5"), ("right_great_toe", "RTTP"),
+        ("left_femoral_condyle_lateral", "LKNE"), ("LHip", "LHIP"), ("Nose", "HEADF"), ("Hip", "on pelvis"),
         ("r should", "RSHO"), ("L.Epi.Med", "LELM"), ("RIDX3", "RIDX"), ("T10", "T10"), ("LMT5", "LMT5"),
     ],
 )  # fmt: skip

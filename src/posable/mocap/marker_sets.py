@@ -64,6 +64,7 @@ SIDED = {
     "HEADS": Placement(("head", "neck"), "head", out=0.08, up=0.09),
     "SHO": Placement(("clavicle", "chest"), "shoulder", up=0.05, center="shoulder"),
     "SHOB": Placement(("chest",), "shoulder", up=-0.04, ahead=-0.08),
+    "BUST": Placement(("chest",), "shoulder", out=-0.08, up=-0.12, ahead=0.10),
     "UPA": Placement(("shoulder",), "shoulder", "elbow", 0.5),
     "ELB": Placement(("shoulder",), "shoulder", "elbow", 1.0, out=0.042, center="elbow"),
     "ELM": Placement(("shoulder",), "shoulder", "elbow", 1.0, out=-0.042, center="elbow"),
@@ -75,7 +76,9 @@ SIDED = {
     "PNK": Placement(("hand", "wrist"), "elbow", "wrist", 1.3, ahead=-0.03),
     "FWT": Placement(("pelvis",), "hip", out=0.03, up=0.09, ahead=0.09),
     "BWT": Placement(("pelvis",), "hip", out=-0.03, up=0.09, ahead=-0.12),
+    "BUM": Placement(("pelvis",), "hip", ahead=-0.12),
     "ILC": Placement(("pelvis",), "hip", out=0.06, up=0.12),
+    "HIP": Placement(("hip",), "hip", "knee", 0.0, out=0.03),
     "GTR": Placement(("hip",), "hip", "knee", 0.0, out=0.09),
     "THI": Placement(("hip",), "hip", "knee", 0.5, out=0.07),
     "THF": Placement(("hip",), "hip", "knee", 0.6, ahead=0.08),
@@ -92,6 +95,7 @@ SIDED = {
     "TTP": Placement(("ankle",), "ankle", up=-0.05, ahead=0.19),
     "MT1": Placement(("ankle",), "ankle", out=-0.04, up=-0.05, ahead=0.12),
     "MT5": Placement(("ankle",), "ankle", out=0.05, up=-0.05, ahead=0.10),
+    "on scapula": Placement(("clavicle", "chest"), "shoulder", out=-0.06, up=-0.06, ahead=-0.08),
     "on shoulder": Placement(("clavicle", "chest"), "shoulder", up=0.04),
     "on upper arm": Placement(("shoulder",), "shoulder", "elbow", 0.5, out=0.03),
     "on forearm": Placement(("elbow",), "elbow", "wrist", 0.5, out=0.02),
@@ -114,28 +118,46 @@ BODY = (
 SETS: dict[str, dict[str, str]] = {
     "Plug-in Gait": {"*ASI": "*FWT", "*PSI": "*BWT", "*TIB": "*SHN", "RBAK": "RBAC", "LBAK": "LBAC", "*THIA": "*THF",
                      "*TIAB": "*SHN", "*UPB": "*UPA", "*MED": "*ANM"},
+    "CGM2 and Oxford Foot Model": {"*THAP": "*THF", "*THAD": "*THF", "*TIAP": "*SHF", "*TIAD": "*SHF", "*SMH": "*TOE",
+                                   "*FMH": "*MT1", "*VMH": "*MT5", "*HLX": "*TTP", "*D1M": "*MT1", "*P1M": "*on foot",
+                                   "*D5M": "*MT5", "*P5M": "*on foot", "*PCA": "*HEE", "*CPG": "*HEE",
+                                   "*STL": "*on foot", "*LCA": "*on foot", "*TUB": "*TIT", "*HFB": "*FIB",
+                                   "*MMA": "*ANM"},
     "CMU and HDM05": {"*SHN": "*SHN", "*MT5": "*MT5", "*THM": "*IDX", "*LEG": "*SHN", "*FRA": "*FRM",
                       "*MTP": "*MT5", "*BWTB": "*BWT"},
     "Helen Hayes": {"V.SACRAL": "SACR", "V_SACRAL": "SACR", "TOP.HEAD": "ARIEL", "FRONT.HEAD": "HEADF",
                     "REAR.HEAD": "HEADB", "*.OFFSET": "RBAC", "*.ASIS": "*FWT", "*.PSIS": "*BWT", "*.THIGH": "*THI",
                     "*.KNEE": "*KNE", "*.SHANK": "*SHN", "*.ANKLE": "*ANK", "*.HEEL": "*HEE", "*.TOE": "*TOE",
-                    "*.WRIST": "*WRA"},
+                    "*.WRIST": "*WRA", "*.FOOT.LAT": "*MT5", "*.FOOT.MED": "*MT1", "*.SCAPULA": "*on scapula",
+                    "L.BACK": "LBAC", "R.BACK": "RBAC"},
     "OptiTrack": {"WAIST*FRONT": "*FWT", "WAIST*BACK": "*BWT", "BACKTOP": "C7", "CHEST": "STRN", "BACKLEFT": "LBAC",
                   "BACKRIGHT": "RBAC", "HEADTOP": "ARIEL", "HEADFRONT": "HEADF", "HEADSIDE": "LHEADS",
                   "*SHOULDERTOP": "*SHO", "*SHOULDERBACK": "*SHOB", "*UARMHIGH": "*UPA", "*ELBOWOUT": "*ELB",
                   "*ELBOWIN": "*ELM", "*WRISTOUT": "*WRB", "*WRISTIN": "*WRA", "*HANDOUT": "*PNK", "*HANDIN": "*IDX",
                   "*THIGH": "*THI", "*KNEEOUT": "*KNE", "*KNEEIN": "*KNM", "*SHIN": "*SHN", "*ANKLEOUT": "*ANK",
-                  "*ANKLEIN": "*ANM", "*TOEIN": "*MT1", "*TOEOUT": "*MT5", "*TOETIP": "*TTP", "*HEEL": "*HEE"},
+                  "*ANKLEIN": "*ANM", "*TOEIN": "*MT1", "*TOEOUT": "*MT5", "*TOETIP": "*TTP", "*HEEL": "*HEE",
+                  "*UARMLOW": "*UPA", "*FARM": "*FRM", "*FARMLOW": "*FRM", "*THIGHFRONT": "*THF", "*THIGHSIDE": "*THI",
+                  "*SHINFRONT": "*SHF", "*SHINSIDE": "*SHN", "*HANDTHUMB": "*IDX"},
     "Qualisys": {"SPINETOP": "C7", "SPINETHORACIC2": "C7", "SPINETHORACIC12": "T10", "HEAD*": "*HEADS", "*ARM": "*UPA",
                  "*THIGHFRONTLOW": "*THF", "*SHINFRONTHIGH": "*SHF", "*HEELBACK": "*HEE", "*FOREFOOTOUT": "*MT5",
                  "*FOREFOOTIN": "*MT1", "*FOREFOOT2": "*TOE", "*FOREFOOT5": "*MT5", "WAIST*": "*ILC",
-                 "WAISTBACK": "SACR"},
+                 "WAISTBACK": "SACR", "BACK*": "*BAC", "*FOREFOOT21": "*TOE"},
     "Rizzoli": {"*GT": "*GTR", "*LE": "*KNE", "*ME": "*KNM", "*HF": "*FIB", "*TT": "*TIT", "*LM": "*ANK",
                 "*MM": "*ANM", "*CA": "*HEE", "*FM": "*MT1", "*SM": "*TOE", "*VM": "*MT5", "MAI": "T10", "SJN": "CLAV",
                 "SXS": "STRN", "*AC": "*SHO", "*IC": "*ILC"},
+    # also OptiTrack's biomechanical sets (57 markers) and Qualisys' CAST
+    "van Sint Jan (2007)": {"*IAS": "*FWT", "*IPS": "*BWT", "*FTC": "*GTR", "*FLE": "*KNE", "*FME": "*KNM",
+                            "*FAX": "*FIB", "*TTC": "*TIT", "*FAL": "*ANK", "*TAM": "*ANM", "*FCC": "*HEE",
+                            "*FM1": "*MT1", "*FM2": "*TOE", "*FM5": "*MT5", "*DP1": "*TTP", "*CAJ": "*SHO",
+                            "*HGT": "*UPA", "*HLE": "*ELB", "*HME": "*ELM", "*RSP": "*WRA", "*USP": "*WRB",
+                            "*HM2": "*IDX", "*HM5": "*PNK", "*HL5": "*PNK", "*AH": "*FHD", "*PH": "*BHD", "CV7": "C7",
+                            "TV2": "C7", "TV7": "T10", "TV10": "T10", "LV5": "SACR", "*SIA": "*on scapula",
+                            "*SRS": "*on scapula", "*SAE": "*on scapula", "*SAA": "*SHO"},
     "SMPL-X MoSh": {"*KNI": "*KNM", "*KNEI": "*KNM", "*KNEIN": "*KNM", "*ELBIN": "*ELM", "*IWR": "*WRA", "*OWR": "*WRB",
                     "*IDX3": "*IDX", "*PNKY": "*PNK", "*ANKIN": "*ANM", "*ANI": "*ANM", "*FTHI": "*THF",
-                    "*BSHO": "*SHOB", "*TOET": "*TTP", "*RSTBEEF": "*MT5"},
+                    "*BSHO": "*SHOB", "*TOET": "*TTP", "*RSTBEEF": "*MT5", "*BSH": "*SHOB",
+                    "*THMB": "*IDX", "*BUST": "*BUST", "*BCEP": "*UPA", "*BUM": "*BUM", "*SCAP": "*on scapula",
+                    "*FRMIN": "*FRM", "*FSHN": "*SHF", "*TIBI": "*SHN", "*HTHI": "*on thigh"},
     "ISB (Wu et al. 2002, 2005)": {"IJ": "CLAV", "PX": "STRN", "T8": "T10", "*EL": "*ELB", "*EM": "*ELM", "*RS": "*WRA",
                                    "*US": "*WRB"},
     "Davis et al. (1991)": {"VSAC": "SACR", "SACRUM": "SACR", "*SHA": "*SHN", "*WRI": "*WRA", "ROFF": "RBAC",
@@ -144,6 +166,12 @@ SETS: dict[str, dict[str, str]] = {
                                         "*FARADIUS": "*WRA", "*FAULNA": "*WRB", "*LFC": "*KNE", "*MFC": "*KNM",
                                         "*LMAL": "*ANK", "*MMAL": "*ANM", "*CAL": "*HEE", "*MELBOW": "*ELM",
                                         "*MKNEE": "*KNM", "*MANKLE": "*ANM"},
+    "Visual3D": {"*LK": "*KNE", "*MK": "*KNM", "*LKN": "*KNE", "*MKN": "*KNM", "*LKNE": "*KNE", "*MKNE": "*KNM",
+                 "*LKNEE": "*KNE", "*LA": "*ANK", "*MA": "*ANM", "*LANK": "*ANK", "*MANK": "*ANM", "*1MET": "*MT1",
+                 "*5MET": "*MT5", "*1MT": "*MT1", "*5MT": "*MT5", "*MT2": "*TOE", "*MTH1": "*MT1", "*MTH5": "*MT5",
+                 "*MET1": "*MT1", "*MET5": "*MT5", "*CALC": "*HEE", "*GTRO": "*GTR", "*TROC": "*GTR", "*ILCR": "*ILC",
+                 "*ILIAC": "*ILC", "*DELT": "*UPA", "*LELB": "*ELB", "*MELB": "*ELM", "*ELBL": "*ELB", "*ELBM": "*ELM",
+                 "*WRIR": "*WRA", "*WRIU": "*WRB"},
     "PhaseSpace": {},  # numbered: bones come from how the markers move
 }
 
@@ -167,6 +195,10 @@ CLUSTERS = {
 
 # Plain words, for labels such as "l thigh", "left_knee_lat" or "R.Foot.Toe": word -> meaning.
 WORDS = {
+    "hip": "HIP", "hipjoint": "HIP", "greattoe": "TTP", "epicondylelat": "ELB", "epicondylemed": "ELM", "eye": "FHD",
+    "ear": "HEADS", "condylelat": "KNE", "condylemed": "KNM", "femoralcondylelat": "KNE", "femoralcondylemed": "KNM",
+    "femoralepicondylelat": "KNE", "femoralepicondylemed": "KNM", "humeralepicondylelat": "ELB",
+    "humeralepicondylemed": "ELM", "scapula": "on scapula",
     "asis": "FWT", "psis": "BWT", "waistfront": "FWT", "waistback": "BWT", "pelvisfront": "FWT", "pelvisback": "BWT",
     "hipfront": "FWT", "hipback": "BWT", "iliaccrest": "ILC", "trochanter": "GTR", "greatertrochanter": "GTR",
     "thighupper": "on thigh", "shankupper": "on shank",
@@ -176,6 +208,7 @@ WORDS = {
     "ankle": "ANK", "anklelat": "ANK", "anklemed": "ANM", "malleolus": "ANK", "malleoluslat": "ANK",
     "malleolusmed": "ANM", "heel": "HEE", "calcaneus": "HEE", "toe": "TOE", "toes": "TOE", "bigtoe": "TTP",
     "foot": "TOE", "foottoe": "TOE", "footheel": "HEE", "smalltoe": "MT5", "littletoe": "MT5",
+    "metatarsallat": "MT5", "metatarsalmed": "MT1", "footlat": "MT5", "footmed": "MT1",
     "metatarsal": "TOE", "met": "TOE", "mall": "ANK", "toetip": "TTP",
     "shoulder": "SHO", "should": "SHO", "acromion": "SHO", "acromium": "SHO", "bicep": "UPA", "biceps": "UPA",
     "upperarm": "UPA", "uparm": "UPA", "arm": "UPA", "humerus": "UPA",
@@ -187,6 +220,7 @@ WORDS = {
     "headfront": "FHD", "headback": "BHD", "head": "HEADS", "temple": "HEADS",
 }
 MIDDLE_WORDS = {
+    "nose": "HEADF", "hip": "on pelvis", "hips": "on pelvis", "midhip": "on pelvis",
     "head": "HEADF", "headtop": "ARIEL", "tophead": "ARIEL", "headfront": "HEADF", "forehead": "HEADF",
     "fronthead": "HEADF", "headback": "HEADB", "rearhead": "HEADB", "neck": "C7", "chest": "STRN", "sternum": "STRN",
     "xiphoid": "STRN", "clavicle": "CLAV", "jugularnotch": "CLAV", "back": "T10", "spine": "T10", "sacrum": "SACR",
@@ -194,7 +228,7 @@ MIDDLE_WORDS = {
 }
 _QUALIFIERS = {"lateral": "lat", "outer": "lat", "outside": "lat", "out": "lat", "ext": "lat", "medial": "med",
                "inner": "med", "inside": "med", "in": "med", "int": "med", "anterior": "front", "posterior": "back",
-               "rear": "back"}
+               "rear": "back", "5th": "lat", "fifth": "lat", "1st": "med", "first": "med"}
 # fmt: on
 _WHERE = ("lat", "med", "front", "back", "top")
 _SIDES = {"l": "L", "left": "L", "lt": "L", "r": "R", "right": "R", "rt": "R"}
