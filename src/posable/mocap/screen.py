@@ -45,6 +45,7 @@ NOISE = 9.0  # a jump also exceeds this many standard deviations of the marker's
 NOISY = 0.003  # [m] standard deviation of the markers' noise from which it is reported
 SLOW = 25.0  # [1/s]: at lower rates, motion looks like noise
 ACCELERATION = 100.0  # [m/s^2] largest acceleration of a marker next to a jump
+RIGID = 0.003  # [m] by which distances of markers that turn together may change within a frame
 NEAR = 0.15  # [m]: labels usually closer than this may be swapped without a jump
 SPEED = 4.0  # [m/s]: how fast a marker may move while it is not seen
 FORGET = 0.5  # [s]: after a longer gap a marker may be anywhere
@@ -295,9 +296,11 @@ def _follow(positions: np.ndarray, fps: float, names: list[str]):
         return None
     noise = noise_of(positions)
     jump = np.maximum(JUMP, NOISE * noise) + ACCELERATION / fps**2
-    breaks, lengths = _breaks(positions, fps, jump, _near_pairs(positions, noise))
+    near = _near_pairs(positions, noise)
+    breaks, lengths = _breaks(positions, fps, jump, near)
     cuts = _cuts(positions, breaks, fps, float(np.median(noise)))
     breaks[cuts] = False  # labels are accepted across a cut: there is nothing to predict from
+    _accept_turns(positions, breaks, near)
     follower = _LabelTracker(positions, fps, jump, breaks, lengths)
     columns = follower.run()
     traded = _trade_back(positions, columns, fps)
@@ -348,6 +351,37 @@ def _cuts(positions: np.ndarray, breaks: np.ndarray, fps: float, noise: float) -
         else:
             out.append(start)
     return out
+
+
+def _accept_turns(positions: np.ndarray, breaks: np.ndarray, pairs: np.ndarray) -> None:
+    """Accept labels that jump (T, M), in place, where three or more near each other turn like one rigid body.
+
+    Bones of computed markers may flip within a frame. Wrong labels change distances, but for a few that stay together
+    and trade places: none of these may be where another one was.
+
+    Args:
+        positions: (T, M, 3) [m].
+        breaks: (T, M) bool.
+        pairs: (P, 2) Columns of labels that are usually near each other.
+    """
+    for t in np.flatnonzero(breaks.sum(axis=1) > 1):
+        now, then = positions[t], positions[t - 1]
+        a, b = pairs[breaks[t, pairs].any(axis=1)].T
+        change = np.linalg.norm(now[a] - now[b], axis=-1) - np.linalg.norm(then[a] - then[b], axis=-1)
+        kept = np.zeros((breaks.shape[1],) * 2, dtype=bool)
+        rigid = np.abs(change) < RIGID
+        kept[a[rigid], b[rigid]] = kept[b[rigid], a[rigid]] = True
+        for m in np.flatnonzero(breaks[t]):
+            beside = np.flatnonzero(kept[m])
+            body = np.append(beside[kept[np.ix_(beside, beside)].any(axis=0)], m)
+            if len(body) < NEIGHBOURS:
+                continue
+            there = np.linalg.norm(now[body, None] - then[None, body], axis=-1)
+            rows, columns = linear_sum_assignment(there)
+            traded = (rows != columns) & (there[rows, columns] < JUMP)
+            turned = np.linalg.norm((now - then)[body] - (now - then)[m], axis=-1) > JUMP
+            if turned.any() and not traded.any():
+                breaks[t, m] = False
 
 
 def _body_jumps(positions: np.ndarray, fps: float, noise: float) -> np.ndarray:
@@ -620,7 +654,8 @@ class _LabelTracker:
                 edges = [start, *(start + 1 + np.flatnonzero(np.diff(columns[start:end, m]))), end]
                 for a, b in pairwise(edges):
                     label, rows = int(columns[a, m]), np.arange(a, b)[: 1 << 10]
-                    idle = np.isfinite(self.positions[rows, m, 0]).all() and not (columns[a:b] == m).any()
+                    own, other = np.isfinite(self.positions[rows][:, [m, label], 0]).T
+                    idle = own.any() and own[other].all() and not (columns[a:b] == m).any()
                     near = near or Neighbours(self.positions)
                     if idle and near.off(m, rows) <= near.off(m, rows, label):
                         columns[a:b, m] = m
