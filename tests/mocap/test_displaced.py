@@ -7,6 +7,7 @@ import pytest
 
 import posable as ps
 from posable.mocap.gaps import stretches
+from posable.mocap.recognise import Displaced, fallen_off
 
 
 def joints(motion):
@@ -65,3 +66,12 @@ def test_markers_that_only_vanish_for_a_while_are_where_they_were(human, markers
     actor = ps.calibrate(human, holed)
     said = f"{actor.info['calibration']}\n{ps.track(actor, holed).report}"
     assert "elsewhere" not in said
+
+
+def test_a_limb_does_not_lose_all_of_its_markers_at_once(human):
+    names = ("LTHI", "LKNE", "LSHN", "LANK", "LHEE", "LTOE", "RTHI", "RKNE", "LELB")
+    one = [Displaced("RKNE", 100, 240, 0.05), Displaced("LELB", 100, 240, 0.05)]
+    limb = [Displaced(name, 0, 30, 0.05) for name in ("LTHI", "LKNE", "LSHN", "LANK")]
+    assert fallen_off([*limb, *one], human, names) == one
+    later = [replaced._replace(start=30 * k, end=30 * k + 30) for k, replaced in enumerate(limb)]
+    assert fallen_off(later, human, names) == later

@@ -140,6 +140,19 @@ def test_outliers_are_found_and_left_out(human, markers):
     assert off(take, markers, human)[100:110].mean() < 5e-3
 
 
+def test_a_short_gap_in_an_outlier_is_not_filled_with_it(human, markers):
+    """What is interpolated between two outliers is one, too."""
+    places = markers.positions.copy()
+    knee = markers.index("LKNE")
+    places[100:140, knee] += np.sin(np.linspace(0.0, np.pi, 40))[:, None] * [0.0, 0.0, 0.25]  # no jump: slides away
+    whole = ps.track(human, replace(markers, positions=places))
+    gone = places.copy()
+    gone[118:122, knee] = np.nan
+    take = ps.track(human, replace(markers, positions=gone))
+    assert np.isnan(whole.errors[118:122, whole.names.index("LKNE")]).all()
+    assert np.abs(take.motion.poses - whole.motion.poses)[110:130].max() < 1e-3
+
+
 def test_solving_again_where_outliers_were_is_as_good_as_solving_the_whole_piece(human, markers, monkeypatch):
     """Only the frames from an outlier on are solved again, until the poses are what they were."""
     positions = markers.positions.copy()

@@ -27,6 +27,7 @@ MOSTLY = 0.5  # fraction of a marker's gap in which a joint above it must be uno
 SLOPE = 3  # frames over which speed is measured
 BESIDE = 4  # frames on either side of a short gap that determine how it is crossed
 TRIALS = 6  # stretches on either side of a short gap on which its cubic is tried
+CAUTION = 1.0  # standard errors by which the part of a cubic is below its estimate
 TRUST = 0.25  # stretches that a cubic counts for without trials
 SAMPLES = 400  # frames from which noise and usual distances are measured
 STAYS = 0.25  # [s] shorter stretches between gaps are too short to locate a marker on its bone
@@ -206,6 +207,7 @@ def _share_of_bend(
     _, bend = _line_and_bend(places, a, b, k, first, last, half)
     fits = TRUST * np.square(bend).sum(axis=-1)
     size = np.maximum(fits, 1e-30)
+    tried = np.zeros((3, len(k)))  # sums over trials of squared products, of products by sizes, and of squared sizes
     for trial in range(2 * TRIALS):
         shift = b - a + BESIDE + trial // 2 * np.maximum(1, (b - a) // 4)
         start = a + np.where(trial % 2, shift, -shift)
@@ -217,9 +219,14 @@ def _share_of_bend(
         line, bend = _line_and_bend(places, start, end, marker, leaves, arrives, middle)
         off = places[start + middle, marker] - line
         seen = np.isfinite(off[:, 0]) & np.isfinite(bend[:, 0])
-        size[some] += np.where(seen, np.square(bend).sum(axis=-1), 0.0)
-        fits[some] += np.where(seen, (bend * off).sum(axis=-1), 0.0)
-    return np.clip(fits / size, 0.0, 1.0)
+        large = np.where(seen, np.square(bend).sum(axis=-1), 0.0)
+        along = np.where(seen, (bend * off).sum(axis=-1), 0.0)
+        size[some] += large
+        fits[some] += along
+        tried[:, some] += along**2, along * large, large**2
+    share = np.minimum(fits / size, 1.0)
+    spread = np.sqrt(np.maximum(tried[0] - 2.0 * share * tried[1] + share**2 * tried[2], 0.0)) / size
+    return np.maximum(share - CAUTION * spread, 0.0)
 
 
 def _speed_of_parabola(

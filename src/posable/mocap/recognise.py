@@ -7,7 +7,7 @@ figure that was fitted to their bones alone (autolabel.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import permutations
 from typing import NamedTuple
@@ -578,6 +578,38 @@ def find_displaced(
     shift, size, held_back = (np.linalg.norm(way - way[counts], axis=-1) for way in (usual, by_others, by_all))
     clear = (np.minimum(np.minimum(shift, size), held_back) > ELSEWHERE) & (size < MOST_STEP * shift)
     return [Displaced(names[marker], a, b, float(size[k])) for k, (a, b) in enumerate(stays) if clear[k]]
+
+
+def fallen_off(found: Sequence[Displaced], figure: Skeleton, names: Sequence[str]) -> list[Displaced]:
+    """Return the displaced stretches of markers, without those that half of the markers there share.
+
+    One marker falls off and is put back elsewhere. If all of a limb seem displaced, its poses are wrong instead, and
+    without its markers it would have none.
+
+    Args:
+        found: The stretches.
+        figure: With a site for each marker.
+        names: (M,) Of the markers.
+    """
+    bone = {name: next(site.joint for site in figure.sites if site.name == name) for name in names}
+    above = {joint: _next_above(figure, joint, set(bone.values())) for joint in set(bone.values())}
+    out = []
+    for each in found:
+        joint = bone[each.marker]
+        beside = {joint, above[joint], *(below for below, other in above.items() if other == joint)}
+        there = [name for name in names if bone[name] in beside]
+        moved = {other.marker for other in found if other.start < each.end and other.end > each.start}
+        if len(moved.intersection(there)) < max(2, 0.5 * len(there)):
+            out.append(each)
+    return out
+
+
+def _next_above(figure: Skeleton, joint: str, marked: Collection[str]) -> str | None:
+    """Return the nearest joint above one that carries markers, None if there is none."""
+    parent = figure.joint(joint).parent
+    while parent is not None and parent not in marked:
+        parent = figure.joint(parent).parent
+    return parent
 
 
 def suspect(errors: np.ndarray) -> bool:

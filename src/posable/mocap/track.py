@@ -15,7 +15,7 @@ from posable.goals import Position
 from posable.mocap.frame_solver import ENERGY, SEEN, FrameOptions, FrameSolver, marker_frame_solver
 from posable.mocap.gaps import CATCH_UP, LONG, blend_weight, bridge, frame_errors, runs, short_gap, thresholds
 from posable.mocap.parallel import Progress, Stop, pieces, run_pieces
-from posable.mocap.recognise import Displaced, find_displaced, suspect
+from posable.mocap.recognise import Displaced, fallen_off, find_displaced, suspect
 from posable.mocap.root_align import (
     ASTRAY,
     LOOSENED,
@@ -215,7 +215,7 @@ def _find_displaced(source: MarkerSource, poses: np.ndarray, errors: np.ndarray,
         if len(stays) > 1 and suspect(errors[:, k]):
             fps = source.markers.fps
             out += find_displaced(actor, source.sites, k, stays, look, homes[site], limits=limits, fps=fps)
-    return out
+    return fallen_off(out, actor, source.sites)
 
 
 # --------------------------------------------------------------------------------------------------- the compiled walk
@@ -487,6 +487,7 @@ class _Chunk:
             False  # the figure is lost there, the markers are fine
         )
         if wrong.any():
+            wrong |= self._filled_beside(wrong)
             self.places[wrong] = np.nan
             if (np.isfinite(self.places).all(axis=-1).sum(axis=1) < FEW).any():
                 errors, notes = self._solve_frames(first, bank)
@@ -499,6 +500,14 @@ class _Chunk:
             errors = self.measure()
         statuses[np.isfinite(errors).sum(axis=1) < FEW] = BLIND
         return self.poses, errors, statuses
+
+    def _filled_beside(self, wrong: np.ndarray) -> np.ndarray:
+        """Return (t, M) bool: the samples that were filled from one that is wrong (t, M) bool."""
+        out = np.zeros_like(wrong)
+        for m in np.flatnonzero(wrong.any(axis=0) & self.filled.any(axis=0)):
+            for a, b in runs(self.filled[:, m]):
+                out[a:b, m] = wrong[max(a - 1, 0), m] or wrong[min(b, len(wrong) - 1), m]
+        return out
 
     def _solve_frames(self, first: np.ndarray, bank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Solve the piece frame by frame from a pose (n,), starting afresh after times without markers."""
