@@ -230,3 +230,41 @@ def test_a_marker_out_of_place_throughout_leaves_no_trace(human, markers):
     assert any("not used, out of place" in note and "LANK" in note for note in found.notes)
     assert found.frames == expected.frames
     assert all(abs(found.lengths[bone] - factor) < 1e-3 for bone, factor in expected.lengths.items())
+
+
+def test_keypoints_are_in_the_middle_of_joints(human, dance):
+    """Pose2Sim and other markerless systems name joints, not places on the skin. The actor is small."""
+    joints = {
+        "Hip": "hip",
+        "Knee": "knee",
+        "Ankle": "ankle",
+        "Shoulder": "shoulder",
+        "Elbow": "elbow",
+        "Wrist": "wrist",
+    }
+    frames = ps.forward(human, dance.poses)
+    places = {f"{s}{word}": frames.position(f"{joint}.{s}") for word, joint in joints.items() for s in "LR"}
+    places |= {
+        f"{s}{word}": frames.position(s + site) for word, site in (("BigToe", "TOE"), ("Heel", "HEE")) for s in "LR"
+    }
+    places |= {"Hip": 0.5 * (places["LHip"] + places["RHip"]), "Neck": frames.position("C7")}
+    places |= {"Head": frames.position("LFHD"), "Nose": frames.position("RFHD")}
+    markers = ps.Markers(tuple(places), 0.9 * np.stack(list(places.values()), axis=1), dance.fps, human.up)
+    take = ps.track(ps.calibrate(human, markers), markers)
+    found = ps.forward(take.motion.skeleton, take.motion.poses)
+    for joint in joints.values():
+        for side in "LR":
+            name = f"{joint}.{side}"
+            off = np.linalg.norm(found.position(name) - 0.9 * frames.position(name), axis=-1).mean()
+            assert off < 0.012, (name, off)
+
+
+def test_a_marker_of_unknown_name_is_not_put_on_a_limb_without_markers(human, dance, markers):
+    """Such a limb moves with the body, and hangs beside the pelvis."""
+    legs = [name for name in markers.names if name[1:] in ("FWT", "BWT", "THI", "KNE", "SHN", "ANK", "HEE", "TOE")]
+    wand = ps.forward(human, dance.poses).convert([0.05, 0.05, -0.2], from_="root")[:, None]
+    wand += np.random.default_rng(1).normal(0.0, 0.002, wand.shape)
+    columns = [markers.index(name) for name in legs]
+    places = np.concatenate([markers.positions[:, columns], wand], axis=1)
+    actor = ps.calibrate(human, ps.Markers((*legs, "wand"), places, markers.fps, markers.up))
+    assert next(site.joint for site in actor.sites if site.name == "wand") in ("root", "spine1")

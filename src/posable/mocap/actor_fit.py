@@ -40,6 +40,7 @@ POSE_PULL = 1e-4  # [m^2/rad^2] towards the rest pose, for degrees of freedom wi
 GAINED = 0.9  # relative energy below which a frame solved again counts as improved
 STICKS = 0.7  # relative scatter at which a marker is moved to another bone
 LOOSE = 0.03  # [m] scatter beyond which an unnamed marker belongs to no bone
+REMOTE = 1.1  # factor on the scatter of a marker for every joint between its bone and one that carries others
 _SETTLE = FrameOptions(max_iterations=100, min_gain=1e-6, independent=True, pull=POSE_PULL, damping=1e-1)
 _REFINE = FrameOptions(max_iterations=15, min_gain=1e-6, independent=True, pull=POSE_PULL, damping=1e-3)
 TRIMMINGS = 2  # rounds of rejection in a row
@@ -531,12 +532,14 @@ class Fit:
         return moved
 
     def adopt(self, name: str, track: np.ndarray) -> bool:
-        """Attach a marker of unknown name to the bone on which it moves least; return whether it is rigid there."""
+        """Attach a marker of unknown name to the bone on which it moves least; return whether it is rigid there.
+
+        A limb without markers moves with the body, and so does what it carries: bones far from any marker count less.
+        """
         figure = self.figure()
         bones = [joint.name for joint in figure.joints if joint.motion.dofs]
-        scatter, middle, bone = min(
-            ((*self._scatter(figure, joint, track), joint) for joint in bones), key=lambda option: option[0]
-        )
+        options = [(*self._scatter(figure, joint, track), joint) for joint in bones]
+        scatter, middle, bone = min(options, key=lambda option: option[0] * REMOTE ** self._from_markers(option[2]))
         if not scatter < LOOSE:
             return False
         self.names.append(name)
@@ -547,6 +550,14 @@ class Fit:
         _, notes = self._solve(self.figure(), _REFINE)
         self.energy = self._total(notes)
         return True
+
+    def _from_markers(self, bone: str) -> int:
+        """Return the number of joints that lie between a bone and the nearest one above it that carries a marker."""
+        parents = {joint.name: joint.parent for joint in self.generic.joints}
+        steps, above = 0, bone
+        while above is not None and above not in self.joints:
+            steps, above = steps + 1, parents[above]
+        return steps
 
     def dispensable(self, names: list[str]) -> list[str]:
         """Return the markers among `names` that can be left out: not those of the hips, and none if few remain."""

@@ -13,11 +13,12 @@ from posable.errors import PosableError, PosableWarning, unknown
 from posable.formats.conventions import markers_with_up, unit_hint
 from posable.mocap.actor_fit import Calibration, Fit
 from posable.mocap.gaps import fill_short, noise_of, short_gap, stretches
-from posable.mocap.marker_sets import base_name, guess, is_virtual, place_name, placement_of
+from posable.mocap.marker_sets import are_keypoints, base_name, guess, is_virtual, place_name, placement_of
 from posable.mocap.pelvis import Hips, find_hips
 from posable.mocap.recognise import (
     Displaced,
     Places,
+    fallen_off,
     find_displaced,
     mislabelled,
     mislabelled_note,
@@ -376,7 +377,7 @@ def _displaced(fit: Fit, take: _Take, chosen: np.ndarray) -> list[Displaced]:
     for i, parts in enumerate(stays):
         if len(parts) > 1 and suspect(errors[:, i]):
             out += find_displaced(fit.figure(), fit.names, i, parts, look, None, limits=fit.limits, fps=fps)
-    return out
+    return fallen_off(out, fit.figure(), fit.names)
 
 
 def _spread(total: int) -> np.ndarray:
@@ -408,18 +409,19 @@ def _attach(
     strangers: list[str] = []
     sites = {site.name: site for site in skeleton.sites}
     rest = forward(skeleton, skeleton.rest)
+    keypoints = are_keypoints(names)
     for name in names:
         value = wanted.get(name)
         if value is not None and not isinstance(value, str):
             out[name] = (value[0], np.asarray(value[1], dtype=float))
             continue
-        site = sites.get(name) or sites.get(place_name(name))
+        site = sites.get(name) or (None if keypoints else sites.get(place_name(name)))
         if value is None and site is not None:
             out[name] = (site.joint, np.asarray(site.offset, dtype=float))
             continue
         try:
             plan = plan or body_plan(skeleton, roles)
-            place = guess(plan, name)
+            place = guess(plan, name, keypoints=keypoints)
         except PosableError:
             if not given:
                 raise

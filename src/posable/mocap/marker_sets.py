@@ -78,7 +78,7 @@ SIDED = {
     "BWT": Placement(("pelvis",), "hip", out=-0.03, up=0.09, ahead=-0.12),
     "BUM": Placement(("pelvis",), "hip", ahead=-0.12),
     "ILC": Placement(("pelvis",), "hip", out=0.06, up=0.12),
-    "HIP": Placement(("hip",), "hip", "knee", 0.0, out=0.03),
+    "HIP": Placement(("pelvis",), "hip", out=0.03),
     "GTR": Placement(("hip",), "hip", "knee", 0.0, out=0.09),
     "THI": Placement(("hip",), "hip", "knee", 0.5, out=0.07),
     "THF": Placement(("hip",), "hip", "knee", 0.6, ahead=0.08),
@@ -228,7 +228,8 @@ MIDDLE_WORDS = {
 }
 _QUALIFIERS = {"lateral": "lat", "outer": "lat", "outside": "lat", "out": "lat", "ext": "lat", "medial": "med",
                "inner": "med", "inside": "med", "in": "med", "int": "med", "anterior": "front", "posterior": "back",
-               "rear": "back", "5th": "lat", "fifth": "lat", "1st": "med", "first": "med"}
+               "ant": "front", "post": "back", "rear": "back",
+               "5th": "lat", "fifth": "lat", "1st": "med", "first": "med"}
 # fmt: on
 _WHERE = ("lat", "med", "front", "back", "top")
 _SIDES = {"l": "L", "left": "L", "lt": "L", "r": "R", "right": "R", "rt": "R"}
@@ -382,12 +383,30 @@ STATURE = 1.80  # [m] of the person whose offsets the table gives
 ALONG = 0.5  # sine of the angle to a bone below which a direction is along it
 
 
-def guess(plan: BodyPlan, marker: str) -> tuple[str, np.ndarray] | None:
-    """Return (joint, place (3,) [m] in the world, at rest) of a marker by its name, or None if it is not recognised."""
+# Places that keypoints of cameras (Pose2Sim, OpenPose, COCO) name, which are in the middle of joints there, and places
+# that only markers have.
+KEYPOINTS = ("HIP", "KNE", "ANK", "SHO", "ELB", "WRA")
+ON_SKIN = ("FWT", "BWT", "GTR", "THI", "KNM", "SHN", "ANM")
+
+
+def are_keypoints(markers: Sequence[str]) -> bool:
+    """Return whether labels are those of keypoints: hips and knees, but nothing that only markers on the skin have."""
+    places = {place_name(name) for name in markers}
+    hips = all(side + place in places for side in "LR" for place in ("HIP", "KNE"))
+    return hips and not any(side + place in places for side in "LR" for place in ON_SKIN)
+
+
+def guess(plan: BodyPlan, marker: str, *, keypoints: bool = False) -> tuple[str, np.ndarray] | None:
+    """Return (joint, place (3,) [m] in the world, at rest) of a marker by its name, or None if it is not recognised.
+
+    keypoints: whether the names are those of joints, as `are_keypoints` says.
+    """
     known = placement_of(marker)
     if known is None:
         return None
-    spot, side, _ = known
+    spot, side, name = known
+    if keypoints and name[1:] in KEYPOINTS:
+        spot = spot._replace(out=0.0, up=0.0, ahead=0.0)
     role = plan.first(*(_sided(role, side) for role in spot.on))
     at = plan.first(_sided(spot.at, side), _sided(spot.on[0], side), *(_sided(on, side) for on in spot.on))
     if role is None or at is None:
