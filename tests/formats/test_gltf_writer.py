@@ -8,6 +8,7 @@ import pytest
 
 from posable import Motion, figures, forward, load, retarget, save
 from posable.errors import FormatError
+from posable.formats.gltf import vrm_roles
 from posable.model.body_plan import body_plan
 
 PIXEL = bytes.fromhex(
@@ -107,3 +108,10 @@ def test_vrm_says_which_bone_is_which(character, tmp_path, version):
     assert body_plan(scene.skeleton)["knee.L"] == f"b{named['knee.L']}"
     save(tmp_path / "b.vrm", Motion(scene.skeleton, np.tile(scene.skeleton.rest, (2, 1)), 30.0))
     assert opened(tmp_path / "b.vrm")[0]["extensions"] == document["extensions"]
+
+
+@pytest.mark.parametrize("extension", ["VRMC_vrm", "VRMC_vrm_animation"])
+def test_the_upper_chest_of_a_vrm_carries_the_arms_in_any_order(extension):
+    for bones in ({"upperChest": {"node": 1}, "chest": {"node": 0}}, {"chest": {"node": 0}, "upperChest": {"node": 1}}):
+        document = {"extensions": {extension: {"humanoid": {"humanBones": bones}}}}
+        assert vrm_roles(document, {0: "low", 1: "high"}) == {"chest": "high"}

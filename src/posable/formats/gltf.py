@@ -393,12 +393,14 @@ def vrm_roles(document: dict[str, Any], joint_of: dict[int, str]) -> dict[str, s
     extensions = document.get("extensions", {})
     bones: list[tuple[str, int]] = []
     try:
-        if "VRMC_vrm" in extensions:  # VRM 1
-            stated = extensions["VRMC_vrm"].get("humanoid", {}).get("humanBones", {})
+        one = next((key for key in ("VRMC_vrm", "VRMC_vrm_animation") if key in extensions), None)
+        if one:  # VRM 1 and its animations
+            stated = extensions[one].get("humanoid", {}).get("humanBones", {})
             bones = [(bone, entry.get("node", -1)) for bone, entry in stated.items()]
         elif "VRM" in extensions:  # VRM 0
             stated = extensions["VRM"].get("humanoid", {}).get("humanBones", [])
             bones = [(entry.get("bone", ""), entry.get("node", -1)) for entry in stated]
+        bones.sort(key=lambda bone: bone[0] == "upperChest")  # carries the arms where there is a chest, too
         return {VRM_ROLES[bone]: joint_of[node] for bone, node in bones if bone in VRM_ROLES and node in joint_of}
     except (AttributeError, TypeError):  # an invalid extension states no roles
         return {}
