@@ -11,6 +11,7 @@ import posable as ps
 from posable.errors import PosableWarning
 from posable.mocap.calibrate import _judged
 from posable.mocap.verdict import _sways as sways
+from posable.mocap.verdict import _tilt as tilt
 from posable.mocap.verdict import findings
 
 pytestmark = pytest.mark.filterwarnings("ignore::posable.PosableWarning")
@@ -165,6 +166,16 @@ def test_a_floor_that_is_not_level_is_named(human, fixtures, degrees, end):
     assert f"higher at the {end} end" in verdict
     angle = float(verdict.split("rotate the markers by ")[1].split("°")[0])
     assert abs(angle - abs(degrees)) < 0.3
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.02])
+def test_a_floor_that_slopes_along_a_straight_walk_is_named(slope):
+    """How it slopes across is unknown there, which says nothing against the slope along."""
+    rng = np.random.default_rng(0)
+    flat = np.column_stack([np.linspace(-1.5, 1.5, 12), rng.normal(0.0, 0.05, 12)])
+    heights = slope * flat[:, 0] + rng.normal(0.0, 0.005, 12)
+    said = tilt(np.arange(12) % 4, flat, heights, np.zeros(2), np.eye(3)[[0, 2]])
+    assert ("higher at the +x end" in said) == (slope > 0.0)
 
 
 def test_a_slope_that_an_upright_actor_climbs_is_no_tilt(human, fixtures):

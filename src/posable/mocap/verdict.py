@@ -27,7 +27,8 @@ RISES = 0.025  # [m] least rise of a floor under the feet that is reported
 DRIFTS = 0.1  # [m] prior spread of its rise over a take
 DRIFT_SPEED = 0.03  # [m/s] with which no volume drifts: such feet are in the air
 STEEP = 0.3  # slope from which the trunk shows whether the floor is tilted
-CERTAIN = 4.0  # standard deviations that the slope must exceed to be reported
+CERTAIN = 4.0  # standard deviations that the rise must exceed to be reported
+SLOPES = 5.0  # the same for a slope, whose direction is free: its Mahalanobis distance from a level floor
 FEET_RATE = 30.0  # [1/s] rate at which the feet are sampled
 SLOW, RESTS = 0.3, 3  # [m/s], frames at that rate: a foot that is slower for that long stands
 RAISED = 0.15  # [m] height above the other foot at which it does not stand
@@ -241,8 +242,7 @@ def _tilt(which: np.ndarray, flat: np.ndarray, heights: np.ndarray, leans: np.nd
     slope, covariance = _trend(which, flat, heights, np.full(2, TILTS))
     steep = float(np.linalg.norm(slope))
     extent = float(np.ptp(flat @ slope)) / max(steep, 1e-12)
-    deviation = float(np.sqrt(slope @ covariance @ slope)) / max(steep, 1e-12)
-    if steep * extent < RISES or steep < CERTAIN * deviation:
+    if steep * extent < RISES or slope @ np.linalg.solve(covariance, slope) < SLOPES**2:
         return ""
     if steep > STEEP and -leans @ slope < 0.5 * steep * steep:  # stairs: on a tilted floor the actor is tilted, too
         return ""
