@@ -364,6 +364,83 @@ def test_two_processes_compile_at_once(tmp_path):
     assert run(tmp_path, HALVE_TWICE) == "[2.0, 1.0] 1 0\n"
 
 
+STOP_WHILE_COMPILING = """
+import os
+import signal
+from numba.core import event
+
+class Stop(event.Listener):
+    def on_start(self, event):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def on_end(self, event):
+        pass
+
+event.register("numba:compile", Stop())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "WUNTRACED"), reason="stopping a process is POSIX")
+def test_a_process_stopped_while_it_compiles_keeps_nobody_waiting(tmp_path):
+    stopped = start(tmp_path, STOP_WHILE_COMPILING + HALVE_TWICE)
+    try:
+        assert os.WIFSTOPPED(os.waitpid(stopped.pid, os.WUNTRACED)[1])
+        assert process(tmp_path, HALVE_TWICE, timeout=60).stdout == "[2.0, 1.0] 0 1\n"
+    finally:
+        stopped.kill()
+        stopped.communicate()
+    assert run(tmp_path, HALVE_TWICE) == "[2.0, 1.0] 1 0\n"
+
+
+FORK_WHILE_A_THREAD_COMPILES = """
+import os
+import signal
+import threading
+import time
+from numba.core import event
+
+class Linger(event.Listener):
+    def on_start(self, event):
+        begun.set()
+        time.sleep(0.5)
+
+    def on_end(self, event):
+        pass
+
+@entry
+def triple(x):
+    for k in range(x.shape[0]):
+        x[k] *= 3.0
+
+begun = threading.Event()
+event.register("numba:compile", Linger())
+other = threading.Thread(target=triple, args=(np.array([1.0]),))
+other.start()
+begun.wait()
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    y = np.array([1.0])
+    halve_twice(y)
+    triple(y)
+    os._exit(0 if y[0] == 0.75 else 1)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_fork_while_another_thread_compiles_can_compile(tmp_path):
+    kernels = HALVE_TWICE.partition("x = np.array")[0]
+    assert run(tmp_path, kernels + FORK_WHILE_A_THREAD_COMPILES) == "0\n"
+
+
+def test_clocks_that_disagree_change_nothing(tmp_path):
+    run(tmp_path, HALVE_TWICE)
+    for path in (tmp_path / "cache").rglob("*"):
+        os.utime(path, (4e9, 4e9))  # of a machine whose clock is a century ahead
+    assert run(tmp_path, HALVE_TWICE) == "[2.0, 1.0] 1 0\n"
+
+
 # --- Compiling forbidden ---
 
 
@@ -393,9 +470,9 @@ def run(folder, source, **environment):
     return process(folder, source, **environment).stdout
 
 
-def process(folder, source, check=True, **environment):
+def process(folder, source, check=True, timeout=None, **environment):
     running = start(folder, source, **environment)
-    stdout, stderr = running.communicate()
+    stdout, stderr = running.communicate(timeout=timeout)
     assert not check or running.returncode == 0, stderr
     return subprocess.CompletedProcess(running.args, running.returncode, stdout, stderr)
 

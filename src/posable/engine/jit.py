@@ -40,6 +40,7 @@ MOST_THREADS = 256
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 
 _lock = threading.RLock()
+
 _compiled: set[Callable[..., Any]] = set()  # functions of all kernels compiled or loaded so far
 _forbidden: bool | None = None  # None: decided by the environment
 _preparation = threading.local()  # seconds: [s] that this thread has spent on loading and compiling
@@ -386,6 +387,9 @@ def compiling_forbidden() -> bool:
 def _watch() -> None:
     """Report the first compilation, because a silent wait looks like a hang, or raise if compiling is forbidden."""
     from numba.core import event
+    from numba.core.compiler_lock import global_compiler_lock
+
+    _hold_in_forks(global_compiler_lock)  # a fork takes it before _lock, as a thread that compiles does
 
     class Watch(event.Listener):
         def on_start(self, event: Any) -> None:
@@ -403,6 +407,12 @@ def _watch() -> None:
             pass
 
     event.register("numba:compile", Watch())
+
+
+def _hold_in_forks(lock: Any) -> None:
+    """Let a fork wait for a lock: held by another thread, it would stay held in the forked process for ever."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 # --- Where compiled code is kept ---
@@ -579,5 +589,6 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="posable")
 
 
+_hold_in_forks(_lock)
 if hasattr(os, "register_at_fork"):  # threads do not survive a fork
     os.register_at_fork(after_in_child=_pool.cache_clear)
