@@ -33,10 +33,9 @@ def pytest_runtest_call():
         return (yield)
 
     def stop(_, frame):
-        if f"{os.sep}coverage{os.sep}" in frame.f_code.co_filename:  # it may have a lock
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0.001)
-        else:
+        if _may_be_left(frame):
             pytest.skip(f"stopped after {limit:g} s")
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.001)
 
     signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, limit)
@@ -44,6 +43,15 @@ def pytest_runtest_call():
         return (yield)
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+
+
+def _may_be_left(frame) -> bool:
+    """Return whether an exception here leaves nothing half done: no import, and no lock of coverage."""
+    while frame is not None:
+        if "importlib" in frame.f_code.co_filename or f"{os.sep}coverage{os.sep}" in frame.f_code.co_filename:
+            return False
+        frame = frame.f_back
+    return True
 
 
 @pytest.fixture(scope="session")
