@@ -21,6 +21,8 @@ def fake(monkeypatch):
             "broken": ps.errors.FormatError("header", path="a.bvh", line=3, expected="'HIERARCHY'"),
             "faulty": ps.errors.SkeletonError(["no root", "two hands"], name="arm"),
             "absent": FileNotFoundError(2, "No such file or directory", "b.bvh"),
+            "greedy": MemoryError("Unable to allocate 8 EiB"),
+            "stopped": KeyboardInterrupt(),
         }
         if args.what in ends:
             raise ends[args.what]
@@ -51,12 +53,23 @@ class TestVerbs:
             ("broken", "posable: a.bvh:3: header: expected 'HIERARCHY'\n"),
             ("faulty", "posable: skeleton 'arm' has 2 faults: no root; two hands\n"),
             ("absent", "posable: b.bvh: No such file or directory\n"),
+            ("greedy", "posable: not enough memory: Unable to allocate 8 EiB\n"),
         ],
     )
     def test_an_error_is_one_line_and_code_2(self, what, line, capsys):
         assert cli.main(["fake", what]) == 2
         captured = capsys.readouterr()
         assert (captured.out, captured.err) == ("", line)
+
+    def test_control_c_is_one_line_and_code_130(self, capsys):
+        assert cli.main(["fake", "stopped"]) == 130
+        assert capsys.readouterr().err == "posable: interrupted\n"
+
+    def test_closed_outputs_are_no_fault(self, monkeypatch):
+        monkeypatch.setattr(sys, "stdout", None)
+        monkeypatch.setattr(sys, "stderr", None)
+        assert cli.main(["fake", "near"]) == 0
+        assert cli.main(["fake", "absent"]) == 2
 
     def test_an_unknown_verb_suggests(self, capsys):
         assert cli.main(["fakee"]) == 2

@@ -9,6 +9,7 @@ A verb is a module of this package, named in `VERBS`, with
 """
 
 import argparse
+import io
 import os
 import re
 import sys
@@ -41,12 +42,16 @@ VERBS: tuple[str, ...] = (
 )
 
 REACHED, NOT_REACHED, WRONG_CALL = 0, 1, 2
+INTERRUPTED = 130  # what shells report for a program that Control-C ended
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line, that of the process by default, and return its exit code: 0, 1 or 2."""
+    """Run a command line, that of the process by default, and return its exit code: 0, 1, 2, or 130 after Control-C."""
     argv = list(sys.argv[1:] if argv is None else argv)
     warnings.showwarning = _warn
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller has closed it
+            setattr(sys, name, io.StringIO())
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError):  # characters that the terminal lacks are shown as codes
             stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]  # of a text file
@@ -64,7 +69,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit would fail as well
         return NOT_REACHED
-    except (ps.PosableError, ps.CompilingForbidden, OSError) as error:
+    except KeyboardInterrupt:
+        print("posable: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except (ps.PosableError, ps.CompilingForbidden, OSError, MemoryError) as error:
         print(f"posable: {_one_line(error)}", file=sys.stderr)
         return WRONG_CALL
 
@@ -142,6 +150,8 @@ def _parsers(verbs: Sequence[str]) -> tuple[Parser, dict[str, Parser]]:
 def _one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error}".rstrip(": ")
     head, *rest = str(error).splitlines() or [type(error).__name__]
     line = " ".join([head, "; ".join(line.strip(" -") for line in rest)]).strip()
     return "".join(c if c.isprintable() else " " for c in line)  # names in files may contain terminal escape codes
