@@ -89,14 +89,15 @@ def _read(source: Source, options: Options) -> Scene:
     moved = {i for take in takes for i in (*take.positions, *take.rotations)}
     roles = choose_roles(nodes, bones, moved)
     skeleton, joint_nodes = build_figure(source, nodes, roles, free_nodes(nodes, roles, bones, takes), "fbx")
+    meshes = tuple(_meshes(found, nodes, roles, skins, held))
+    skeleton = skeleton.replace(info={**skeleton.info, "skin": meshes})
     motions: dict[str, Motion] = {}
     numbers: dict[str, int] = {}
     for take in takes:
         motion = animation_motion(source, skeleton, nodes, joint_nodes, take)
         motions[fresh_name(motion.name, motions, numbers)] = motion
-    meshes = _meshes(found, nodes, roles, skins, held)
     first = next(iter(motions.values()), None)
-    return Scene(skeleton=skeleton, motion=first, motions=motions, meshes=tuple(meshes))
+    return Scene(skeleton=skeleton, motion=first, motions=motions, meshes=meshes)
 
 
 def _open(source: Source) -> Any:

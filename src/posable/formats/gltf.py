@@ -356,24 +356,26 @@ def read(source: Source, options: Options) -> Scene:
             takes.append(_sample(source, nodes, roles, animation, options.fps, room))
             room -= takes[-1].frames * 6 * len(roles)
     skeleton, joint_nodes = build_figure(source, nodes, roles, free_nodes(nodes, roles, skinned, takes), "gltf")
-    skeleton = _with_character(container, nodes, skeleton, joint_nodes)
+    meshes = tuple(read_meshes(container, nodes, roles))
+    skeleton = _with_character(container, nodes, skeleton, joint_nodes, meshes)
     motions: dict[str, Motion] = {}
     numbers: dict[str, int] = {}
     for take in takes:
         motion = animation_motion(source, skeleton, nodes, joint_nodes, take)
         motions[fresh_name(motion.name, motions, numbers)] = motion
-    meshes = read_meshes(container, nodes, roles)
     first = next(iter(motions.values()), None)
-    return Scene(skeleton=skeleton, motion=first, motions=motions, meshes=tuple(meshes))
+    return Scene(skeleton=skeleton, motion=first, motions=motions, meshes=meshes)
 
 
-def _with_character(container: Container, nodes: list[Node], skeleton: Skeleton, joint_nodes: list[int]) -> Skeleton:
-    """Return the skeleton with its source document, and the roles that a VRM states."""
+def _with_character(
+    container: Container, nodes: list[Node], skeleton: Skeleton, joint_nodes: list[int], meshes: tuple[Mesh, ...]
+) -> Skeleton:
+    """Return the skeleton with its source document, its skin, and the roles that a VRM states."""
     index = {joint.name: i for joint, i in zip(skeleton.joints, joint_nodes, strict=True) if i >= 0}
     above = {name: nodes[i].parent for name, i in index.items()}
     stretches = {name: nodes[i].stretch if i >= 0 else np.eye(3) for name, i in above.items()}
     character = keep(container, index, stretches)
-    info = {**skeleton.info, "character": character}
+    info = {**skeleton.info, "character": character, "skin": meshes}
     roles = vrm_roles(container.json, {i: name for name, i in index.items()})
     return skeleton.replace(info={**info, "roles": roles} if roles else info)
 

@@ -139,9 +139,9 @@ def _read(source: Source, options: Options, pxr: Any) -> Scene:
     motions = [animation_motion(source, skeleton, nodes, joint_nodes, take) for take in takes]
     index = {joint.name: i - 1 for joint, i in zip(skeleton.joints, joint_nodes, strict=True) if i > 0}
     kept = Stage(stage.Flatten().ExportToString(), str(found.GetPath()), index)
-    skeleton = skeleton.replace(info={**skeleton.info, "character": kept})
+    meshes = tuple(_meshes(pxr, stage, found, nodes))
+    skeleton = skeleton.replace(info={**skeleton.info, "character": kept, "skin": meshes})
     motions = [Motion(skeleton, motion.poses, motion.fps, motion.name) for motion in motions]
-    meshes = _meshes(pxr, stage, found, nodes)
     motion = motions[0] if motions else None
     return Scene(
         skeleton=skeleton, motion=motion, motions={m.name: m for m in motions}, meshes=tuple(meshes)

@@ -304,7 +304,7 @@ def _far_bones(wanted: RetargetGoals, poses: np.ndarray, touched: Sequence[Touch
 def _bare(wanted: RetargetGoals, poses: np.ndarray) -> list[str]:
     """Return a note if more than feet comes to the ground and the figure does not show how thick it is."""
     plan = wanted.target
-    if wanted.figure.shapes:
+    if wanted.body.shapes:
         return []
     frames = forward(wanted.figure, poses)
     low = [

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from posable.formats.conventions import turn_up
+from posable.formats.scene import Mesh
 from posable.goals import Coupling, Direction, HalfSpace, Hull, NoCollision, Orientation, Position
 from posable.goals.base import Goal
 from posable.goals.collision import obstacle_shape
@@ -70,8 +71,8 @@ def _solvable(figure: Skeleton) -> Skeleton:
 
 
 @lru_cache(maxsize=8)
-def _target_body(figure: Skeleton, roles: tuple[tuple[str, str], ...]) -> TargetBody:
-    """Return a figure with roles, kept from clip to clip."""
+def _target_body(figure: Skeleton, roles: tuple[tuple[str, str], ...], _skin: tuple[Mesh, ...]) -> TargetBody:
+    """Return a figure with roles, kept from clip to clip; figures may differ in their skins alone."""
     return TargetBody(body_plan(figure, dict(roles)))
 
 
@@ -93,7 +94,9 @@ class RetargetGoals:
     ):
         self.motion, self.figure, self.rows = motion, figure, rows
         self.source = body_plan(motion.skeleton, {role: pair[0] for role, pair in rows.items()})
-        self.body = _target_body(figure, tuple((role, pair[1]) for role, pair in rows.items()))
+        self.body = _target_body(
+            figure, tuple((role, pair[1]) for role, pair in rows.items()), figure.info.get("skin", ())
+        )
         self.target = self.body.plan
         self.solvable = _solvable(figure)
         self.leg_ratio = self.target.leg / self.source.leg
@@ -448,10 +451,13 @@ class RetargetGoals:
                     out.append((goal, close.astype(float)))
         return out
 
-    def ground_depth(self, poses: Floats) -> Floats:
-        """Return how deep the body is in the ground (t,) [m] in poses (t, n)."""
+    def ground_depth(self, poses: Floats, *, feet: bool = True) -> Floats:
+        """Return how deep the body, with or without its feet, is in the ground (t,) [m] in poses (t, n)."""
         up, frames, out = self.target.up, forward(self.figure, poses), np.zeros(len(poses))
+        but = set() if feet else {name for side in SIDES for name in self.body.below[self.target[f"ankle.{side}"]]}
         for joint, probes in groupby(self.body.probes, key=lambda probe: probe.joint):
+            if joint in but:
+                continue
             low = np.array([(*probe.point, probe.radius) for probe in probes])
             heights = (frames.position(joint) @ up)[:, None] + (up @ frames.rotation_matrix(joint)) @ low[:, :3].T
             np.maximum(out, (low[:, 3] - heights).max(axis=1), out=out)

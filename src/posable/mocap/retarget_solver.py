@@ -99,7 +99,8 @@ class RetargetSolver:
             return continuous(self.figure, poses)
         steps, rows = self.wanted.steps, slice(first, end)
         standing = np.any([(steps.heel[side] | steps.toe[side])[rows] for side in SIDES], axis=0)
-        rise = self._eased(self.wanted.ground_depth(poses), standing)
+        toes = any(f"toe.{side}" in self.target for side in SIDES)  # they hang down as long as nothing holds them
+        rise = self._eased(self.wanted.ground_depth(poses, feet=not toes), standing)
         if rise.any():  # a thicker body than the source's lies, sits or crawls higher
             lift = rise[:, None] * self.target.up
             goals = [g.moved(g.target + lift) if isinstance(g, Position) else g for g in goals]

@@ -15,6 +15,7 @@ from posable.goals.base import Goal
 from posable.mocap.frame_solver import FrameOptions, FrameSolver
 from posable.mocap.role_frames import PLAINLY, RoleFrames, descendants, farthest, unit
 from posable.mocap.root_align import place_root
+from posable.mocap.skin_extent import skin_extent, without_loose
 from posable.model.body_plan import SIDES, BodyPlan, body_plan
 from posable.model.joint_values import Floats
 from posable.model.joints import Revolute, unit_axis
@@ -124,7 +125,7 @@ class TargetBody:
         self.plan = plan = with_straight_legs(plan)
         self.rest = RoleFrames(Motion(plan.skeleton, plan.skeleton.rest[None], 1.0), plan, np.eye(3))
         self.below = descendants(plan)
-        self.shapes = getattr(plan.skeleton, "shapes", ())
+        self.shapes = plan.skeleton.shapes or without_loose(plan, skin_extent(plan.skeleton))
         self.soles = {side: self._sole(side) for side in SIDES}
         for side, other in (SIDES, SIDES[::-1]):
             if not self._has_shapes(side) and self._has_shapes(other):
