@@ -13,7 +13,6 @@ from posable.mocap.take import MarkerSource
 from .conftest import holed as with_holes
 
 FRAMES = np.arange(60.0)
-LEG = ("THI", "KNE", "SHN", "ANK", "HEE", "TOE", "MT5")
 
 
 def lines(rng):
@@ -82,6 +81,9 @@ def test_the_bend_of_a_gap_is_the_mean_of_a_motion_that_forgets_its_speed():
     np.testing.assert_allclose(right, -length * x * x * (1.0 - x), atol=1e-3)
 
 
+LEG = ("THI", "KNE", "SHN", "ANK", "HEE", "TOE", "MT5")
+
+
 @pytest.mark.parametrize("start", [60, 100, 150])
 def test_an_arm_that_is_lost_does_not_drag_the_trunk_along(human, markers, start):
     """Lines of the lost markers are wrong, and the trunk has markers of its own."""
@@ -123,6 +125,23 @@ def test_a_body_that_spins_goes_on_in_a_gap_in_the_same_direction(human, markers
     for joint in ("wrist.L", "ankle.R", "skull"):
         assert np.linalg.norm(found.position(joint) - frames.position(joint), axis=-1).max() < 0.1, joint
     assert np.abs(np.diff(motion.poses, axis=0)).max() < 0.3  # and no angle jumps by a whole turn
+
+
+def test_a_leg_that_is_lost_does_not_hold_back_a_body_that_spins(data_dir):
+    """Lines of its markers lead through the body, which is seen and turns on; angles may differ by whole turns then."""
+    motion = ps.load(data_dir / "bvh/threejs_pirouette.bvh").motion
+    moving = [joint.name for joint in motion.skeleton.joints if joint.motion.dofs]
+    sites = [ps.Site(f"{name}_{k}", name, 0.05 * np.eye(3)[k]) for name in moving for k in range(3)]
+    figure = motion.skeleton.replace(sites=sites)
+    frames = ps.forward(figure, motion.poses[1:320])  # a T pose precedes the motion
+    markers = ps.Markers(
+        tuple(s.name for s in sites), np.stack([frames.position(s.name) for s in sites], axis=1), 120.0
+    )
+    gone = np.zeros(markers.positions.shape[:2], dtype=bool)
+    gone[30:270, [k for k, site in enumerate(sites) if site.joint in ("rThigh", "rShin", "rFoot")]] = True
+    found = ps.forward(figure, ps.track(figure, with_holes(markers, gone), threads=1).motion.poses)
+    for joint in ("hip", "head", "lFoot", "lHand"):
+        assert np.linalg.norm(found.position(joint) - frames.position(joint), axis=-1).max() < 0.15, joint
 
 
 def test_a_path_that_gains_speed_is_continued_exactly():
