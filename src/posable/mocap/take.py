@@ -83,6 +83,7 @@ class MarkerSource:
 
     def _look(self) -> None:
         """Determine which markers of the actor are seen, and when."""
+        self._kept = self._fill(0, self.total) if self.total <= CHUNK else None  # filled once; longer takes in pieces
         seen = self._seen()
         self.never_seen = tuple(name for k, name in enumerate(self.sites) if not seen[:, k].any())
         self.unobserved = UnobservedJoints(self.actor, self.sites, seen)
@@ -139,6 +140,13 @@ class MarkerSource:
 
     def bridged(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         """Return places (end - start, M, 3) [m] of frames with short gaps filled, and where (end - start, M)."""
+        if self._kept is None:
+            return self._fill(start, end)
+        places, filled = self._kept
+        return places[start:end].copy(), filled[start:end].copy()
+
+    def _fill(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `bridged` does, from the markers around the frames."""
         most = short_gap(self.markers.fps)
         around = most + beside_short(most)
         before, after = max(0, start - around), min(self.total, end + around)
