@@ -67,6 +67,21 @@ HELD_OUT = (
     Recording("bvh/animdraw_rokoko_jesse_dance.bvh"),
 )
 
+# What was never looked at during development, with gaps of other kinds.
+UNSEEN = (
+    Recording("cmu/85_12.c3d", 3600, 4499),
+    Recording("hdm05/HDM_dg_03-05_02_120.c3d", 3000, 3866),
+    Recording("hdm05/HDM_dg_06-03_03_120.c3d"),
+    Recording("c3d/sample13_Dance.c3d"),
+    Recording("hdm05/HDM_tr_elbowToKnee1RepsLelbowStart_021_120.amc"),
+    Recording("bvh/animdraw_cmu1_jumping_jacks.bvh"),
+    Recording("bvh/animdraw_fair1_zombie.bvh", 0, 400),
+    Recording("bvh/assimp_Boxing_Toes.bvh", 600, 1400),
+    Recording("bvh/dme_blender_example.bvh", 1),
+    Recording("bvh/mixamo_test_freebvh.bvh"),
+    Recording("bvh/pybvh_bvh_test1.bvh"),
+)
+
 
 def with_markers(motion: ps.Motion, rng: np.random.Generator) -> tuple[ps.Skeleton, ps.Markers]:
     """Return a motion's figure with three sites on every joint that moves, and its noisy markers."""
@@ -86,7 +101,8 @@ def read(path: Path, start: int, end: int | None) -> tuple[ps.Skeleton, ps.Marke
         markers = read_markers(path)
         markers = replace(markers, positions=markers.positions[start:end])
         return ps.calibrate(ps.figures.human(), markers), markers
-    return with_markers(read_motion(path), np.random.default_rng(0))
+    motion = read_motion(path)
+    return with_markers(replace(motion, poses=motion.poses[start:end]), np.random.default_rng(0))
 
 
 @dataclass(frozen=True)
@@ -100,30 +116,50 @@ class Gap:
     joints: tuple[str, ...]
 
 
+def places_of_gaps(markers: ps.Markers, margin: float) -> Iterator[tuple[float, int, int]]:
+    """Yield (seconds, k, first frame) of gaps of every length that a take has room for, margin [s] from its ends."""
+    for seconds in SECONDS:
+        length, beside = round(seconds * markers.fps), round(margin * markers.fps)
+        last = len(markers) - length - beside
+        if length >= 1 and last >= beside and length <= 0.5 * len(markers):
+            for k, start in enumerate(np.linspace(beside, last, PLACES).astype(int)):
+                yield seconds, k, int(start)
+
+
+def other_gaps(actor: ps.Skeleton, markers: ps.Markers) -> Iterator[Gap]:
+    """Yield gaps of an arm and the other leg, and of every second marker, elsewhere than `gaps`."""
+    plan = body_plan(actor, option="")
+    for seconds, k, start in places_of_gaps(markers, 1.5 * MARGIN):
+        bones: list[str] = []
+        for role in (f"shoulder.{'LR'[k % 2]}", f"hip.{'RL'[k % 2]}"):
+            if role in plan:
+                bones += [plan[role], *actor.below(plan[role])]
+        sites = tuple(site.name for site in actor.sites if site.joint in bones)
+        joints = tuple(bone for bone in bones if actor.joint(bone).parent in bones)
+        if sites and joints:
+            yield Gap("arm and leg", seconds, start, sites, joints)
+        second = tuple(name for name in markers.names if base_name(name) in actor.site_names)[k % 2 :: 2]
+        yield Gap("every second marker", seconds, start, tuple(base_name(name) for name in second), actor.names)
+
+
 def gaps(actor: ps.Skeleton, markers: ps.Markers, rng: np.random.Generator) -> Iterator[Gap]:
-    """Return gaps of every kind and length, spread over a take."""
+    """Yield gaps of every kind and length, spread over a take."""
     plan = body_plan(actor, option="")
     limbs = {
         "arm": [f"shoulder.{side}" for side in "RL" if f"shoulder.{side}" in plan],
         "leg": [f"hip.{side}" for side in "RL"],
     }
-    margin = round(MARGIN * markers.fps)
-    for seconds in SECONDS:
-        length = round(seconds * markers.fps)
-        last = len(markers) - length - margin
-        if length < 1 or last < margin or length > 0.5 * len(markers):
-            continue
-        for k, start in enumerate(np.linspace(margin, last, PLACES).astype(int)):
-            yield Gap("all", seconds, int(start), actor.site_names, actor.names)
-            for limb, sides in limbs.items():
-                if not sides:
-                    continue
-                top = plan[sides[k % len(sides)]]
-                bones = (top, *actor.below(top))
-                sites = tuple(site.name for site in actor.sites if site.joint in bones)
-                if sites:
-                    yield Gap(limb, seconds, int(start), sites, bones[1:])
-                    yield Gap(f"one marker of the {limb}", seconds, int(start), (str(rng.choice(sites)),), bones[1:])
+    for seconds, k, start in places_of_gaps(markers, MARGIN):
+        yield Gap("all", seconds, start, actor.site_names, actor.names)
+        for limb, sides in limbs.items():
+            if not sides:
+                continue
+            top = plan[sides[k % len(sides)]]
+            bones = (top, *actor.below(top))
+            sites = tuple(site.name for site in actor.sites if site.joint in bones)
+            if sites:
+                yield Gap(limb, seconds, start, sites, bones[1:])
+                yield Gap(f"one marker of the {limb}", seconds, start, (str(rng.choice(sites)),), bones[1:])
 
 
 def measured(take: Recording, data: Path) -> list[list[Any]]:
@@ -135,7 +171,8 @@ def measured(take: Recording, data: Path) -> list[list[Any]]:
         actor = whole.motion.skeleton
         clean = Clean(*joints_of(whole), actor)
         rows = []
-        for gap in gaps(actor, markers, np.random.default_rng(0)):
+        of_all = other_gaps(actor, markers) if take in UNSEEN else gaps(actor, markers, np.random.default_rng(0))
+        for gap in of_all:
             places = markers.positions.copy()
             end = gap.start + round(gap.seconds * markers.fps)
             gone = [k for k, name in enumerate(markers.names) if base_name(name) in gap.sites]
@@ -167,11 +204,17 @@ def evidence(page: Page) -> None:
         "verdict says that poses are guesses. Recorded motions get three markers at every joint that moves, "
         f"{MM * AROUND:.0f} mm from it, with {MM * NOISE:.1f} mm of noise in each coordinate. Constants were chosen on "
         "the first takes. That bodies that turn far are treated like others was decided after seeing the whole-body "
-        "gaps of all takes, so these are no held-out test of it."
+        "gaps of all takes, so these are no held-out test of it. The faults of labels, outliers and spinning bodies "
+        "that the other takes showed were mended since. The last takes, with gaps of an arm and the other leg or of "
+        "every second marker, were judged once, at the end."
     )
-    groups = {"Takes used for development": TUNED[: 2 if page.quick else None], "Other takes": HELD_OUT}
+    groups = {
+        "Takes used for development": TUNED[: 2 if page.quick else None],
+        "Other takes": HELD_OUT,
+        "Takes never looked at": UNSEEN,
+    }
     for title, takes in groups.items():
-        if page.quick and takes is HELD_OUT:
+        if page.quick and takes is not TUNED:
             continue
         page.heading(title)
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
