@@ -34,7 +34,7 @@ COPIES = "*/pytest-of-*/*"  # of the package, which tests make
 # minutes of tests that reach few lines that others do not: the page, documents, programs
 ELSEWHERE = [
     "tests/studio", "tests/test_docs.py", "tests/test_examples.py", "tests/test_notebooks.py",
-    "tests/test_benchmarks.py", "tests/test_recipes.py", "tests/test_types.py",
+    "tests/test_benchmarks.py", "tests/test_recipes.py", "tests/test_types.py", WHOLE[0],
 ]  # fmt: skip
 
 
