@@ -659,9 +659,10 @@ def evidence(page) -> None:
         "the time of their target, and so do solvers.",
     )  # fmt: skip
     faults = [f"{row['target']}: {text}" for row in rows for text in row["faults"]]
-    page.value("inputs", sum(row.get("inputs", 0) for row in rows))
+    inputs = sum(row.get("inputs", 0) for row in rows)
+    page.value("inputs", inputs)
     page.value("faults", len(faults))
-    page.text(f"{len(faults)} faults." + "".join(f"\n\n- {text}" for text in faults[:20]))
+    page.text(f"{inputs:,} inputs, {len(faults)} faults." + "".join(f"\n\n- {text}" for text in faults[:20]))
 
 
 def main() -> int:

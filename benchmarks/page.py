@@ -113,7 +113,8 @@ class Page:
         host, used = self.machine, ", ".join(f"{name} {number}" for name, number in self.versions.items())
         memory = f", {host['memory_GB']:g} GB" if "memory_GB" in host else ""
         load = f", load {host['load']:g} before the run" if "load" in host else ""
-        again = f"`python -m benchmarks {self.name}{' --quick' if self.quick else ''}`"
+        settings = [f"{name}={os.environ[name]} " for name in sorted(os.environ) if name.startswith("POSABLE_FUZZ_")]
+        again = f"`{''.join(settings)}python -m benchmarks {self.name}{' --quick' if self.quick else ''}`"
         kind = "A quick run: too few repeats to quote. " if self.quick else ""
         if host.get("load", 0.0) > 0.5 * host["cores"]:
             kind += "The machine was busy with other work, so wall-clock times are inflated. "

@@ -479,7 +479,8 @@ def process(folder, source, check=True, timeout=None, **environment):
 
 def start(folder, source, **environment):
     script = folder / "script.py"
-    script.write_text(source)
+    if not script.exists() or script.read_text() != source:  # older releases of Numba compile again what is newer
+        script.write_text(source)
     own = {"POSABLE_CACHE": str(folder / "cache"), "POSABLE_QUIET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     own |= {"POSABLE_JIT": "linked", **environment}
     return subprocess.Popen(

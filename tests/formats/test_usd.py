@@ -130,3 +130,11 @@ def test_a_damaged_file_is_one_error(tmp_path):
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(FormatError, match="usd-core"):
         load(path)
+
+
+def test_what_is_not_text_is_one_line(tmp_path):
+    path = tmp_path / "a.usda"
+    path.write_bytes(b'#usda 1.0\ndef Skeleton "\xff\xfe" {\n')
+    with pytest.raises(FormatError) as caught:
+        load(path)
+    assert len(str(caught.value).splitlines()) == 1

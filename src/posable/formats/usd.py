@@ -114,7 +114,8 @@ def _opened(source: Source, pxr: Any) -> Any:
         if done is None or done.returncode < 0:  # killed by a limit, or crashed
             raise source.error("usd-core hangs on it or crashes: the file is damaged")
         if done.returncode:
-            raise source.error(f"usd-core cannot read it: {done.stderr.decode(errors='replace').strip()[-200:]}")
+            said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+            raise source.error(f"usd-core cannot read it: {said[-1][-200:]}")
         layer = pxr.Sdf.Layer.OpenAsAnonymous(str(flat))
         return pxr.Usd.Stage.Open(layer)
 
