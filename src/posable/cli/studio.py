@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
     session = import_module("posable.studio.session").Session(
         recovery=project.RecoveryStore(access.state_folder() / "studio")
     )
-    before = signal.signal(signal.SIGINT, _end_once)
-    signal.signal(signal.SIGTERM, _end_once)
-    page, interrupted = None, False
+    ending, page = Ending(), None
+    before = signal.signal(signal.SIGINT, ending)
+    signal.signal(signal.SIGTERM, ending)
     try:
         if args.file is not None and not session.open_figure(args.file):
             session.open_path(args.file, watch=True)
@@ -73,13 +73,13 @@ def run(args: argparse.Namespace) -> int:
         if not args.no_browser:
             webbrowser.open(page.url)
         end = time.monotonic() + args.seconds if args.seconds else float("inf")
-        while time.monotonic() < end:
+        while time.monotonic() < end and not ending.asked:
             time.sleep(0.2)
     except KeyboardInterrupt:
-        interrupted = True  # signals stay ignored until the process has ended
+        ending.asked = True  # signals stay ignored until the process has ended
     finally:
         (page or session).close()
-    if interrupted:
+    if ending.asked:
         # Threads may still be inside LLVM or compiled code; finalising the interpreter under them aborts the process.
         sys.stdout.flush()
         sys.stderr.flush()
@@ -89,8 +89,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _end_once(*_: Any) -> None:
-    """End the studio at the first signal; the next ones do not cut its clean-up short."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise KeyboardInterrupt
+class Ending:
+    """Ends the studio at the first signal; the next ones do not cut its clean-up short."""
+
+    def __init__(self) -> None:
+        self.asked = False  # Python ignores the exception if the signal arrives in the callback of a weak reference
+
+    def __call__(self, *_: Any) -> None:
+        """Raise KeyboardInterrupt, and ignore further signals."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self.asked = True
+        raise KeyboardInterrupt
