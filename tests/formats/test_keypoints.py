@@ -65,6 +65,33 @@ def test_every_set_is_a_tree_with_a_body_plan(tmp_path, name):
     assert all(member in PARENTS for member in members if not member.startswith(("face_", "left_hand_", "right_hand_")))
 
 
+def in_order(walk, names):
+    """Return positions (T, J, 3) [m] of a walk for keypoints by name; those of the face are near the skull."""
+    frames = ps.forward(walk.skeleton, walk.poses)
+    trunk = {"pelvis": "root", "spine": "spine2", "neck": "neck", "head": "skull", "nose": "skull"}
+    at = [trunk.get(name) or f"{name.partition('_')[2]}.{name[0].upper()}" for name in names]
+    known = {*walk.skeleton.names, *walk.skeleton.site_names}
+    return np.stack([frames.position(name if name in known else "skull") for name in at], axis=1)
+
+
+@pytest.mark.parametrize("name", ["coco17", "human36m17"])
+def test_seventeen_joints_are_told_apart_by_their_limbs(tmp_path, fixtures, name):
+    np.save(tmp_path / "joints.npy", in_order(ps.load(fixtures / "walk.amc").motion, SETS[name]))
+    scene = ps.load(tmp_path / "joints.npy", fps=30, up="y")
+    stated = ps.load(tmp_path / "joints.npy", names=name, fps=30, up="y")
+    assert scene.skeleton.names == stated.skeleton.names
+    np.testing.assert_array_equal(scene.motion.poses, stated.motion.poses)
+    assert any(f"taken for {name}" in note for note in scene.notes)
+    assert not stated.notes
+
+
+def test_joints_in_another_order_are_a_warning(tmp_path, fixtures):
+    places = in_order(ps.load(fixtures / "walk.amc").motion, SETS["human36m17"])
+    np.save(tmp_path / "joints.npy", places)
+    with pytest.warns(ps.PosableWarning, match="change their lengths by .*another order"):
+        ps.load(tmp_path / "joints.npy", names="coco17", fps=30, up="y")
+
+
 def test_joints_of_low_confidence_are_not_believed(tmp_path, positions):
     array = np.concatenate([positions, np.ones((*positions.shape[:2], 1))], axis=2)
     array[10, 7, :3] += 1.0

@@ -48,6 +48,9 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         "--up", choices=("y", "z"), help="axis that points up; the scene is rotated if the up axis of the file differs"
     )
     parser.add_argument("--fps", type=float, help="frame rate of the file")
+    parser.add_argument(
+        "--names", help="joints of an array of keypoints: a set such as coco17, or names separated by commas"
+    )
 
 
 def read(args: argparse.Namespace) -> ps.Scene:
@@ -69,7 +72,12 @@ def read_quietly(args: argparse.Namespace) -> ps.Scene:
         skeleton = ps.figures.get(skeleton)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.PosableWarning)
-        return ps.load(args.file, skeleton=skeleton, unit=unit, up=args.up, fps=args.fps)
+        return ps.load(args.file, skeleton=skeleton, unit=unit, up=args.up, fps=args.fps, names=names_of(args.names))
+
+
+def names_of(text: str | None) -> str | list[str] | None:
+    """Return the set of keypoints, or the names of joints, that --names states."""
+    return text.split(",") if text is not None and "," in text else text
 
 
 def is_built_in(name: str) -> bool:

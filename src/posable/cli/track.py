@@ -13,6 +13,7 @@ from posable.cli.arguments import (
     add_files,
     attachments,
     figure_of,
+    names_of,
     read,
     read_quietly,
     require_out,
@@ -29,7 +30,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cameras", metavar="TOML", help="camera calibration; MARKERS are then 2D keypoints (.npz, .npy)"
     )
-    parser.add_argument("--names", metavar="SET", help="set of keypoints, such as coco17 or mediapipe33")
     parser.add_argument(
         "--smooth", type=float, default=0.0, metavar="SECONDS", help="smooth out motion faster than this (default: 0)"
     )
@@ -81,7 +81,9 @@ def run_cameras(args: argparse.Namespace) -> int:
     out = require_out(args, "take.bvh")
     if len(args.files) > 1:
         raise ps.PosableError(f"--cameras: expected one file of keypoints, got {len(args.files)}")
-    keypoints = ps.Keypoints.load(args.files[0], ps.load_cameras(args.cameras), names=args.names, fps=args.fps)
+    keypoints = ps.Keypoints.load(
+        args.files[0], ps.load_cameras(args.cameras), names=names_of(args.names), fps=args.fps
+    )
     take = ps.track(keypoints, smooth=args.smooth)
     motion = ps.retarget(take.motion, figure_of(args.figure)) if args.figure else take.motion
     ps.save(out, motion)

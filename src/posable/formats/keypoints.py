@@ -7,6 +7,7 @@ file, or follow from the number of joints (`SETS`). Positions become a skeleton 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,8 @@ def decode_npy(source: Source, name: str, raw: bytes) -> NDArray:
 # --- Arrays of joint positions ---
 
 
+LIMBS = (("shoulder", "elbow"), ("elbow", "wrist"), ("hip", "knee"), ("knee", "ankle"))
+UNLIKE = 0.15  # usual change of a bone's length beyond which the joints are probably others
 UNSURE = 0.3  # confidence below which a joint counts as not seen
 
 
@@ -151,9 +154,11 @@ def scene_of(source: Source, positions: np.ndarray, names: Any, fps: float | Non
         raise source.error(
             expected="joint positions (T, J, 3), or (T, J, 4)", found=f"{positions.dtype} {positions.shape}"
         )
+    if names is None:
+        names = _assumed_set(source, positions)
     joints = joint_names(names, positions.shape[1])
+    choices = ", ".join(f"{name} ({len(members)})" for name, members in SETS.items())
     if joints is None:
-        choices = ", ".join(f"{name} ({len(members)})" for name, members in SETS.items())
         raise source.error(
             "names of the joints", expected=f"names=[...] or a set: {choices}", found=f"{positions.shape[1]} joints"
         )
@@ -164,6 +169,12 @@ def scene_of(source: Source, positions: np.ndarray, names: Any, fps: float | Non
     places = unit * positions[..., :3].astype(float)
     if positions.shape[2] == 4:
         places[positions[..., 3] < UNSURE] = np.nan
+    change = limb_change(joints, places)
+    if change > UNLIKE:
+        source.warn(
+            f"upper arms, forearms, thighs and shins change their lengths by {100.0 * change:.0f}%: are the joints in "
+            f"another order? names=[...] or a set: {choices}"
+        )
     kept = [k for k, name in enumerate(joints) if not name.startswith(FACE)]
     joints, places = [joints[k] for k in kept], places[:, kept]
     known = set(joints) <= set(PARENTS)
@@ -179,7 +190,7 @@ def scene_of(source: Source, positions: np.ndarray, names: Any, fps: float | Non
 
 
 def joint_names(names: Any, count: int) -> list[str] | None:
-    """Return the names of `count` joints: as given, of a named set, or of the set with that many joints."""
+    """Return the names of `count` joints: as given, of a named set, or of the first set with that many joints."""
     if isinstance(names, str):
         if names not in SETS:
             raise unknown("set of keypoints", names, SETS)
@@ -189,6 +200,38 @@ def joint_names(names: Any, count: int) -> list[str] | None:
     if names is None or len(names) != count:
         return None
     return [str(name) for name in names]
+
+
+def _assumed_set(source: Source, positions: np.ndarray) -> str | None:
+    """Return the set with as many joints whose limbs change their lengths least, and say so."""
+    count = positions.shape[1]
+    places = positions[..., :3].astype(float)
+    changes = {name: limb_change(members, places) for name, members in SETS.items() if len(members) == count}
+    if not changes:
+        return None
+    name = min(changes, key=lambda one: changes[one])
+    others = " or ".join(f"names={other!r}" for other in changes if other != name)
+    source.note(f"{count} joints without names: taken for {name}" + (f"; otherwise pass {others}" if others else ""))
+    return name
+
+
+def limb_change(joints: Sequence[str], places: np.ndarray) -> float:
+    """Return the usual change of the lengths of arms' and legs' bones over time, as a fraction; 0 without such bones.
+
+    places (T, J, 3): their positions. A pair of bones that differ in length counts as one that changes.
+    """
+    rows = {name: k for k, name in enumerate(joints)}
+    changes = []
+    for a, b in LIMBS:
+        lengths = [
+            np.linalg.norm(places[:, rows[f"{side}_{a}"]] - places[:, rows[f"{side}_{b}"]], axis=1)
+            for side in ("left", "right")
+            if {f"{side}_{a}", f"{side}_{b}"} <= rows.keys()
+        ]
+        if lengths and np.isfinite(both := np.concatenate(lengths)).any():
+            usual = np.nanmedian(both)
+            changes.append(float(np.nanmedian(np.abs(both - usual)) / max(usual, 1e-12)))
+    return float(np.mean(changes)) if changes else 0.0
 
 
 def with_middles(joints: list[str], places: np.ndarray) -> tuple[list[str], np.ndarray]:
