@@ -211,3 +211,16 @@ def test_a_frame_fixed_to_the_last_hinge_is_not_the_ankle(robot):
     ]
     plan = body_plan(robot.replace(joints=[*robot.joints, *frames]))
     assert (plan["ankle.L"], plan["ankle.R"]) == ("left_ankle_roll_joint", "right_ankle_roll_joint")
+
+
+@pytest.mark.parametrize("prefix", ["CC_Base_", "Bip01 ", "DEF-", "mixamorig:"])
+def test_the_head_of_an_animator_has_a_prefix(robot, prefix):
+    """ActorCore, 3ds Max and Rigify; a neck with twist bones below it is not the head."""
+    joints = [
+        *robot.joints,
+        ps.Joint(f"{prefix}NeckTwist01", ps.Ball("rotvec"), "pelvis", offset=(0.0, 0.0, 0.5)),
+        ps.Joint(f"{prefix}Head", ps.Ball("rotvec"), f"{prefix}NeckTwist01", offset=(0.0, 0.0, 0.1)),
+    ]
+    plan = body_plan(ps.Skeleton(joints, [], "person", up="z"))
+    assert plan["head"] == f"{prefix}Head"
+    assert plan["neck"] == f"{prefix}NeckTwist01"

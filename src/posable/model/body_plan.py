@@ -526,7 +526,9 @@ class _Tree:
         if arms[0] and arms[1]:
             out["chest"] = self._meeting(arms[0], arms[1])
         neck = [name for name, (_, word) in self.words.items() if any(w in word for w in _NECK_WORDS)]
-        head = [name for name, (_, word) in self.words.items() if any(word.startswith(w) for w in _HEAD_WORDS)]
+        head = [  # also "CC_Base_Head"; what hangs on it, such as a forehead, comes later
+            name for name, (_, word) in self.words.items() if word.startswith(_HEAD_WORDS) or word.endswith(_HEAD_WORDS)
+        ]
         head = [name for name in head if self.skeleton.joint(name).motion.dofs] or head
         neck, head = ([name for name in names if not self._below_shoulders(name, found)] for names in (neck, head))
         if neck or head:
