@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from posable.engine.bounds import copy_into
 from posable.engine.jit import entry, kernel, optional
-from posable.engine.joints import center_of_mass, forward, last_dof, velocity
+from posable.engine.joints import center_of_mass, forward, last_dof, product, times, times_transposed, velocity
 from posable.engine.layout import (
     ABOVE,
     AT,
@@ -205,12 +205,7 @@ def place_target(springs, k, ws):
     out[AT + 1] = ws.origin[1] + p[1] + y
     out[AT + 2] = ws.origin[2] + p[2] + z
     if kind == ORIENTATION_SPRING:
-        for i in range(3):
-            for j in range(3):
-                out[FRAME + 3 * i + j] = (
-                    r[3 * i] * target[FRAME + j] + r[3 * i + 1] * target[FRAME + 3 + j]
-                    + r[3 * i + 2] * target[FRAME + 6 + j]
-                )  # fmt: skip
+        product(r, target[FRAME:], out[FRAME:])
         return
     out[FRAME], out[FRAME + 1], out[FRAME + 2] = rotated(r, target, FRAME)
     if ROWS[kind] == 3:  # the weight is given in the axes of the other body
@@ -317,10 +312,11 @@ def cross_energy(springs, k, ws):
     if row[ROBUST] < 0.0:
         return 0.0
     _, _, _, _, _, _, x, y, z, u, v, w = cross_vectors(springs, k, ws)
+    u, v, w = times(row, AXES, u, v, w)
     total = 0.0
-    total += x * (row[AXES] * u + row[AXES + 1] * v + row[AXES + 2] * w)
-    total += y * (row[AXES + 3] * u + row[AXES + 4] * v + row[AXES + 5] * w)
-    total += z * (row[AXES + 6] * u + row[AXES + 7] * v + row[AXES + 8] * w)
+    total += x * u
+    total += y * v
+    total += z * w
     return row[WEIGHT] * total
 
 
@@ -331,11 +327,9 @@ def add_cross_forces(springs, k, ws, exact):
     if m[ROBUST] < 0.0:
         return
     ax, ay, az, bx, by, bz, x, y, z, u, v, w = cross_vectors(springs, k, ws)
-    c, i = m[WEIGHT], AXES
-    x, y, z, u, v, w = c * x, c * y, c * z, c * u, c * v, c * w
-    fx, gx = m[i] * u + m[i + 1] * v + m[i + 2] * w, m[i] * x + m[i + 3] * y + m[i + 6] * z
-    fy, gy = m[i + 3] * u + m[i + 4] * v + m[i + 5] * w, m[i + 1] * x + m[i + 4] * y + m[i + 7] * z
-    fz, gz = m[i + 6] * u + m[i + 7] * v + m[i + 8] * w, m[i + 2] * x + m[i + 5] * y + m[i + 8] * z
+    c = m[WEIGHT]
+    fx, fy, fz = times(m, AXES, c * u, c * v, c * w)
+    gx, gy, gz = times_transposed(m, AXES, c * x, c * y, c * z)
     add_force(m[MEASURE], ax, ay, az, fx, fy, fz, exact, ws, springs.kind[k, BODY_A])
     add_force(m[MEASURE + 1], bx, by, bz, gx, gy, gz, exact, ws, springs.kind[k, BODY_B])
 
@@ -361,10 +355,7 @@ def add_cross_block(figure, order, springs, k, ws):
     i = last_dof(figure, springs.kind[k, BODY_A])
     while i >= 0:
         x, y, z = velocity(t[i], ax, ay, az, ma)
-        x, y, z = c * x, c * y, c * z
-        u = row[AXES] * x + row[AXES + 3] * y + row[AXES + 6] * z
-        v = row[AXES + 1] * x + row[AXES + 4] * y + row[AXES + 7] * z
-        w = row[AXES + 2] * x + row[AXES + 5] * y + row[AXES + 8] * z
+        u, v, w = times_transposed(row, AXES, c * x, c * y, c * z)
         j = last_dof(figure, springs.kind[k, BODY_B])
         while j >= 0:
             p, q, r = velocity(t[j], bx, by, bz, mb)
@@ -506,15 +497,8 @@ def hold_spring(springs, k, theta, ws):
         springs.constants[k, SIZE] = row[SIZE]
         o, a = ws.origin, AT
         x, y, z = target[a] - o[0] - p[0], target[a + 1] - o[1] - p[1], target[a + 2] - o[2] - p[2]
-        for i in range(3):
-            out[AT + i] = q[i] * x + q[3 + i] * y + q[6 + i] * z
-        if kind == ORIENTATION_SPRING:
-            for i in range(3):
-                for j in range(3):
-                    out[FRAME + 3 * i + j] = (
-                        q[i] * target[FRAME + j] + q[3 + i] * target[FRAME + 3 + j] + q[6 + i] * target[FRAME + 6 + j]
-                    )
-        else:
-            x, y, z = target[FRAME], target[FRAME + 1], target[FRAME + 2]
-            for i in range(3):
-                out[FRAME + i] = q[i] * x + q[3 + i] * y + q[6 + i] * z
+        out[AT], out[AT + 1], out[AT + 2] = times_transposed(q, 0, x, y, z)
+        columns, stride = (3, 3) if kind == ORIENTATION_SPRING else (1, 1)
+        for i in range(FRAME, FRAME + columns):
+            x, y, z = times_transposed(q, 0, target[i], target[i + stride], target[i + 2 * stride])
+            out[i], out[i + stride], out[i + 2 * stride] = x, y, z

@@ -136,6 +136,44 @@ def left_jacobian_rate(wx, wy, wz, b, c, db, dc, k, m):
     )
 
 
+# --- Vectors, and 3x3 matrices by rows ---
+
+
+@small
+def cross(ax, ay, az, bx, by, bz):
+    """Return the cross product a x b."""
+    return ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
+
+
+@small
+def times(m, i, x, y, z):
+    """Return M (x, y, z) for the matrix at m[i:i+9]."""
+    return (
+        m[i] * x + m[i + 1] * y + m[i + 2] * z,
+        m[i + 3] * x + m[i + 4] * y + m[i + 5] * z,
+        m[i + 6] * x + m[i + 7] * y + m[i + 8] * z,
+    )
+
+
+@small
+def times_transposed(m, i, x, y, z):
+    """Return M' (x, y, z) for the matrix at m[i:i+9]."""
+    return (
+        m[i] * x + m[i + 3] * y + m[i + 6] * z,
+        m[i + 1] * x + m[i + 4] * y + m[i + 7] * z,
+        m[i + 2] * x + m[i + 5] * y + m[i + 8] * z,
+    )
+
+
+@small
+def product(a, b, out):
+    """Write the product of two matrices (9,); out may not be one of them."""
+    for row in range(0, 9, 3):
+        x, y, z = a[row], a[row + 1], a[row + 2]
+        for k in range(3):
+            out[row + k] = x * b[k] + y * b[3 + k] + z * b[6 + k]
+
+
 # --- Elementary motions ---
 
 
@@ -217,14 +255,8 @@ def move(kind, axis, sign, i, theta, sine, cosine, position, rotation, twist):
         _, b, c, _, _ = exponential_coefficients(wx * wx + wy * wy + wz * wz)
         for k in range(parameters_of(kind)):
             x, y, z = left_jacobian_column(wx, wy, wz, b, c, column_of(kind, axis, k))
-            _twist_at(
-                twist,
-                i + k,
-                position,
-                rotation[0] * x + rotation[1] * y + rotation[2] * z,
-                rotation[3] * x + rotation[4] * y + rotation[5] * z,
-                rotation[6] * x + rotation[7] * y + rotation[8] * z,
-            )
+            x, y, z = times(rotation, 0, x, y, z)
+            _twist_at(twist, i + k, position, x, y, z)
         rotate_by_vector(rotation, wx, wy, wz)
 
 
@@ -233,9 +265,23 @@ def _twist_at(twist, i, position, ax, ay, az):
     twist[i, 0] = ax
     twist[i, 1] = ay
     twist[i, 2] = az
-    twist[i, 3] = position[1] * az - position[2] * ay
-    twist[i, 4] = position[2] * ax - position[0] * az
-    twist[i, 5] = position[0] * ay - position[1] * ax
+    twist[i, 3], twist[i, 4], twist[i, 5] = cross(position[0], position[1], position[2], ax, ay, az)
+
+
+@kernel
+def axis_rate(kind, axis, i, ka, kb, theta, share):
+    """Return dw_a/db + share w_a x w_b for parameters ka, kb of the ROTVEC or SWING that starts at dof i.
+
+    w are the axes of the parameters, in the joint's frame before its motion.
+    """
+    wx, wy, wz = rotation_vector(kind, axis, i, theta)
+    _, b, c, db, dc = exponential_coefficients(wx * wx + wy * wy + wz * wz)
+    a_column, b_column = column_of(kind, axis, ka), column_of(kind, axis, kb)
+    rx, ry, rz = left_jacobian_rate(wx, wy, wz, b, c, db, dc, a_column, b_column)
+    ax, ay, az = left_jacobian_column(wx, wy, wz, b, c, a_column)
+    bx, by, bz = left_jacobian_column(wx, wy, wz, b, c, b_column)
+    x, y, z = cross(ax, ay, az, bx, by, bz)
+    return rx + share * x, ry + share * y, rz + share * z
 
 
 @kernel
@@ -245,18 +291,8 @@ def joint_curvature(kind, axis, i, ka, kb, theta, frame, tx, ty, tz):
     t is the torque about the joint's origin in the world; frame (9,) is the joint's frame before its motion.
     It takes the place of the half Lie bracket, which holds for joints that follow one another (mathematics.md).
     """
-    wx, wy, wz = rotation_vector(kind, axis, i, theta)
-    _, b, c, db, dc = exponential_coefficients(wx * wx + wy * wy + wz * wz)
-    a_column, b_column = column_of(kind, axis, ka), column_of(kind, axis, kb)
-    rx, ry, rz = left_jacobian_rate(wx, wy, wz, b, c, db, dc, a_column, b_column)
-    ax, ay, az = left_jacobian_column(wx, wy, wz, b, c, a_column)
-    bx, by, bz = left_jacobian_column(wx, wy, wz, b, c, b_column)
-    rx += 0.5 * (ay * bz - az * by)
-    ry += 0.5 * (az * bx - ax * bz)
-    rz += 0.5 * (ax * by - ay * bx)
-    lx = frame[0] * tx + frame[3] * ty + frame[6] * tz
-    ly = frame[1] * tx + frame[4] * ty + frame[7] * tz
-    lz = frame[2] * tx + frame[5] * ty + frame[8] * tz
+    rx, ry, rz = axis_rate(kind, axis, i, ka, kb, theta, 0.5)
+    lx, ly, lz = times_transposed(frame, 0, tx, ty, tz)
     return lx * rx + ly * ry + lz * rz
 
 
@@ -297,10 +333,7 @@ def rest_rotation(figure, b, rotation, out):
         for k in range(9):
             out[k] = rotation[parent, k]
     else:
-        for row in range(0, 9, 3):
-            x, y, z = rotation[parent, row], rotation[parent, row + 1], rotation[parent, row + 2]
-            for k in range(3):
-                out[row + k] = x * figure.rest[b, 3 + k] + y * figure.rest[b, 6 + k] + z * figure.rest[b, 9 + k]
+        product(rotation[parent], figure.rest[b, 3:], out)
 
 
 @kernel

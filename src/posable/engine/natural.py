@@ -20,7 +20,7 @@ import numpy as np
 from posable.engine.assemble import derivatives, energy_at, judge, springs_of
 from posable.engine.bounds import CONVERGED, RUNNING, STATIONARY, all_reached, copy_into, project, recentre_all
 from posable.engine.jit import entry, kernel
-from posable.engine.joints import forward
+from posable.engine.joints import forward, times
 from posable.engine.layout import ABOVE, DEPTH, Figure, Order, clear, workspace
 from posable.engine.ltl import add_pair, multiply
 from posable.engine.newton import gather_into, hold_bounds, part_memory, propose, scatter_into
@@ -170,25 +170,15 @@ def place_features(prior, limb, ws, scratch):
     maps = 2 * m
     for k in range(first, last):
         base, body = prior.feature[k, BASE], prior.feature[k, BODY]
-        row, out = prior.axes[k], 3 * (k - first)
-        at = maps + 9 * (k - first)
-        for a in range(3):
-            if body < 0:
-                scratch[m + out + a] = row[9 + a]
-            else:
-                r = ws.rotation[body]
-                scratch[m + out + a] = r[3 * a] * row[9] + r[3 * a + 1] * row[10] + r[3 * a + 2] * row[11]
-            for b in range(3):
-                r = ws.rotation[base]
-                scratch[at + 3 * a + b] = (
-                    row[3 * a] * r[3 * b] + row[3 * a + 1] * r[3 * b + 1] + row[3 * a + 2] * r[3 * b + 2]
-                )
-        for a in range(3):
-            scratch[out + a] = (
-                scratch[at + 3 * a] * scratch[m + out]
-                + scratch[at + 3 * a + 1] * scratch[m + out + 1]
-                + scratch[at + 3 * a + 2] * scratch[m + out + 2]
-            )
+        row, at = prior.axes[k], maps + 9 * (k - first)
+        own, world, carried = scratch[3 * (k - first) :], scratch[m + 3 * (k - first) :], scratch[at:]
+        x, y, z = row[9], row[10], row[11]
+        if body >= 0:
+            x, y, z = times(ws.rotation[body], 0, x, y, z)
+        world[0], world[1], world[2] = x, y, z
+        for a in range(0, 9, 3):
+            carried[a], carried[a + 1], carried[a + 2] = times(ws.rotation[base], 0, row[a], row[a + 1], row[a + 2])
+        own[0], own[1], own[2] = times(scratch, at, x, y, z)
 
 
 @kernel

@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 
 from posable.engine.jit import kernel, small
+from posable.engine.joints import cross, times, times_transposed
 from posable.engine.layout import AT, AXES, FRAME, MEASURE, POINT, ROBUST, SIZE, WEIGHT, clear
 
 POINT_SPRING, ORIENTATION_SPRING, DIRECTION_SPRING, AIM_SPRING, SIDE_SPRING = 0, 1, 2, 3, 4
@@ -75,8 +76,7 @@ def projected_length(m, i, x, y, z):
 @small
 def rotated(r, row, i):
     """Return the vector at row[i:i+3] of the body, in world axes."""
-    x, y, z = row[i], row[i + 1], row[i + 2]
-    return r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
+    return times(r, 0, row[i], row[i + 1], row[i + 2])
 
 
 @kernel
@@ -208,12 +208,7 @@ def curvature(kind, row, target, fx, fy, fz, local):
     """Add the second derivative of f.r by e and d, for a force f, to KEE, KED and KDD."""
     u, length = UNIT, local[KEPT]
     if kind == PIXEL_SPRING and length > NEAR:  # f.r = (M'f).u + ...: that of an AIM spring, whose r is -u, for M'f
-        a, b, c = FRAME, FRAME + 3, FRAME + 6
-        fx, fy, fz = (
-            target[a] * fx + target[b] * fy + target[c] * fz,
-            target[a + 1] * fx + target[b + 1] * fy + target[c + 1] * fz,
-            target[a + 2] * fx + target[b + 2] * fy + target[c + 2] * fz,
-        )
+        fx, fy, fz = times_transposed(target, FRAME, fx, fy, fz)
     if (kind == AIM_SPRING or kind == PIXEL_SPRING) and length > NEAR:
         along = fx * local[u] + fy * local[u + 1] + fz * local[u + 2]
         over = 1.0 / (length * length)
@@ -276,8 +271,7 @@ def zero_residual(kind, row, target, origin, r, local):
 @small
 def frame_axis(r, row, i):
     """Return axis i of the goal's frame on the body, in world axes."""
-    x, y, z = row[AXES + i], row[AXES + 3 + i], row[AXES + 6 + i]
-    return r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
+    return times(r, 0, row[AXES + i], row[AXES + 3 + i], row[AXES + 6 + i])
 
 
 @small
@@ -406,20 +400,13 @@ def add_direction(dx, dy, dz, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s):
 def add_mixed(ex, ey, ez, dx, dy, dz, m, i, s):
     """Add the stiffness of the mixed second derivative by a point e and a direction d, at m[i:i+9] by rows of e."""
     for k in range(3):  # row k of hat(d) M'
-        if k == 0:
-            hx, hy, hz = 0.0, -dz, dy
-        elif k == 1:
-            hx, hy, hz = dz, 0.0, -dx
-        else:
-            hx, hy, hz = -dy, dx, 0.0
-        cx = m[i] * hx + m[i + 1] * hy + m[i + 2] * hz
-        cy = m[i + 3] * hx + m[i + 4] * hy + m[i + 5] * hz
-        cz = m[i + 6] * hx + m[i + 7] * hy + m[i + 8] * hz
+        hx, hy, hz = (0.0, -dz, dy) if k == 0 else ((dz, 0.0, -dx) if k == 1 else (-dy, dx, 0.0))
+        cx, cy, cz = times(m, i, hx, hy, hz)
         s[12 + 3 * k] += cx
         s[13 + 3 * k] += cy
         s[14 + 3 * k] += cz
         # e x c is the row of the rotation block; the block is symmetric: add it and its transpose
-        tx, ty, tz = ey * cz - ez * cy, ez * cx - ex * cz, ex * cy - ey * cx
+        tx, ty, tz = cross(ex, ey, ez, cx, cy, cz)
         s[0 if k == 0 else 2 + k] += 2.0 * tx if k == 0 else tx
         s[1 if k == 1 else 3 + k] += 2.0 * ty if k == 1 else ty
         s[2 if k == 2 else 4 + k] += 2.0 * tz if k == 2 else tz
@@ -584,22 +571,12 @@ def add_vectors(kind, row, target, exact, slope, local, g, s):
         add_direction(dx, dy, dz, fx, fy, fz, xx, yy, zz, xy, xz, yz, exact, g, s)
         return
     second_derivatives(kind, row, target, exact, slope, fx, fy, fz, local)
-    e, d, k = RE, RD, KEE
-    add_point_force(
-        ex, ey, ez,
-        local[e] * fx + local[e + 3] * fy + local[e + 6] * fz,
-        local[e + 1] * fx + local[e + 4] * fy + local[e + 7] * fz,
-        local[e + 2] * fx + local[e + 5] * fy + local[e + 8] * fz,
-        local[k], local[k + 4], local[k + 8], local[k + 1], local[k + 2], local[k + 5], exact, g, s,
-    )  # fmt: skip
-    k = KDD
-    add_direction(
-        dx, dy, dz,
-        local[d] * fx + local[d + 3] * fy + local[d + 6] * fz,
-        local[d + 1] * fx + local[d + 4] * fy + local[d + 7] * fz,
-        local[d + 2] * fx + local[d + 5] * fy + local[d + 8] * fz,
-        local[k], local[k + 4], local[k + 8], local[k + 1], local[k + 2], local[k + 5], exact, g, s,
-    )  # fmt: skip
+    k = local[KEE:]
+    x, y, z = times_transposed(local, RE, fx, fy, fz)
+    add_point_force(ex, ey, ez, x, y, z, k[0], k[4], k[8], k[1], k[2], k[5], exact, g, s)
+    k = local[KDD:]
+    x, y, z = times_transposed(local, RD, fx, fy, fz)
+    add_direction(dx, dy, dz, x, y, z, k[0], k[4], k[8], k[1], k[2], k[5], exact, g, s)
     add_mixed(ex, ey, ez, dx, dy, dz, local, KED, s)
 
 
