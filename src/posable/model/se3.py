@@ -96,7 +96,7 @@ def bracket(twist: Any) -> np.ndarray:
     return out
 
 
-def _left_jacobian(w: np.ndarray) -> np.ndarray:
+def left_jacobian(w: np.ndarray) -> np.ndarray:
     """Return the left Jacobians of SO(3) (..., 3, 3) at rotation vectors (..., 3), by series near zero."""
     angle = np.linalg.norm(w, axis=-1)[..., None, None]
     square, small = angle**2, angle < 1e-4
@@ -120,7 +120,7 @@ def exp(twist: Any) -> np.ndarray:
     v, w = xi[..., :3], xi[..., 3:]
     out = np.zeros((*xi.shape[:-1], 4, 4))
     out[..., :3, :3] = Rotation.from_rotvec(w.reshape(-1, 3)).as_matrix().reshape(*w.shape, 3)
-    out[..., :3, 3] = (_left_jacobian(w) @ v[..., None])[..., 0]
+    out[..., :3, 3] = (left_jacobian(w) @ v[..., None])[..., 0]
     out[..., 3, 3] = 1.0
     return out
 
@@ -136,5 +136,5 @@ def log(transform: Any) -> np.ndarray:
     """
     t = _read(transform, (4, 4), "transform")
     w = Rotation.from_matrix(t[..., :3, :3].reshape(-1, 3, 3)).as_rotvec().reshape(*t.shape[:-2], 3)
-    v = np.linalg.solve(_left_jacobian(w), t[..., :3, 3, None])[..., 0]
+    v = np.linalg.solve(left_jacobian(w), t[..., :3, 3, None])[..., 0]
     return np.concatenate([v, w], axis=-1)
