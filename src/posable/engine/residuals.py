@@ -21,7 +21,7 @@ import numpy as np
 from posable.engine.assemble import has_center
 from posable.engine.couplings import center_columns, coupling_gap, cross_vectors, place_target
 from posable.engine.jit import entry, kernel
-from posable.engine.joints import center_of_mass, forward, last_dof, velocity
+from posable.engine.joints import center_of_mass, cross, forward, last_dof, length3, times, velocity
 from posable.engine.layout import (
     ABOVE,
     AXES,
@@ -69,29 +69,6 @@ from posable.engine.springs import (
 
 
 @kernel
-def rotation_error(r, spring, target, out):
-    """Write the rotation vector (3,), in the goal's own axes, that turns the target frame into the body's: log(T'R)."""
-    q = out  # the quaternion's vector part first
-    m = 0.0
-    for k in range(3):
-        x, y, z = frame_axis(r, spring, k)
-        m += x * target[FRAME + k] + y * target[FRAME + 3 + k] + z * target[FRAME + 6 + k]
-    for k in range(3):  # T'R - (T'R)' = 2 sin(angle) hat(axis)
-        u, v = (k + 1) % 3, (k + 2) % 3
-        q[k] = 0.25 * (_mixed(r, spring, target, v, u) - _mixed(r, spring, target, u, v))
-    half = math.sqrt(max(0.0, 1.0 + m)) * 0.5  # cos(angle / 2)
-    if half > 0.25:
-        scale = 1.0 / half
-    else:  # near half a turn the skew part is small: the symmetric part has the axis
-        half = _vector_from_symmetric(r, spring, target, m, q)
-        scale = 1.0
-    x, y, z = scale * q[0], scale * q[1], scale * q[2]
-    sine = math.sqrt(x * x + y * y + z * z)
-    factor = 2.0 if sine < 1e-9 else 2.0 * math.atan2(sine, half) / sine
-    out[0], out[1], out[2] = factor * x, factor * y, factor * z
-
-
-@kernel
 def _mixed(r, spring, target, i, j):
     """Return entry (i, j) of T'R: target axis i with the body's axis j."""
     x, y, z = frame_axis(r, spring, j)
@@ -99,31 +76,14 @@ def _mixed(r, spring, target, i, j):
 
 
 @kernel
-def _vector_from_symmetric(r, spring, target, trace, q):
-    """Write the quaternion's vector part from the largest diagonal entry; return its scalar part, which is >= 0."""
-    best, high = 0, _mixed(r, spring, target, 0, 0)
-    for k in range(1, 3):
-        entry_kk = _mixed(r, spring, target, k, k)
-        if entry_kk > high:
-            best, high = k, entry_kk
-    u, v = (best + 1) % 3, (best + 2) % 3
-    length = 0.5 * math.sqrt(max(0.0, 1.0 + 2.0 * high - trace))
-    w = 0.25 * (_mixed(r, spring, target, v, u) - _mixed(r, spring, target, u, v)) / length
-    sign = -1.0 if w < 0.0 else 1.0
-    q[best] = sign * length
-    q[u] = sign * 0.25 * (_mixed(r, spring, target, best, u) + _mixed(r, spring, target, u, best)) / length
-    q[v] = sign * 0.25 * (_mixed(r, spring, target, best, v) + _mixed(r, spring, target, v, best)) / length
-    return sign * w
+def half_sine(r, spring, target, out):
+    """Write 2 sin(angle / 2) n (3,) of T'R, n its axis: twice the vector part of its quaternion.
 
-
-@kernel
-def half_sine_rows(r, spring, target, out):
-    """Write 2 sin(angle / 2) n (3,) of T'R, n its axis, and its derivative by each axis of the body, by rows (3, 9).
-
-    It is twice the vector part of the quaternion: N / (2 p), with p the largest of the quaternion's four numbers, so
-    that no digits are lost at half a turn, and N and 4 p^2 linear in the entries of T'R.
+    The quaternion comes from N / (4 p), with p the largest of its four numbers, so that no digits are lost at half a
+    turn, and N and 4 p^2 linear in the entries of T'R. Its scalar part is not negative. Returns which number p is (3:
+    the scalar part), p and the scalar part, cos(angle / 2).
     """
-    pivot, square = 3, 1.0  # 4 p^2; pivot 3: the scalar part
+    pivot, square = 3, 1.0  # 4 p^2
     for k in range(3):
         square += _mixed(r, spring, target, k, k)
     trace = square - 1.0
@@ -131,11 +91,11 @@ def half_sine_rows(r, spring, target, out):
         other = 1.0 + 2.0 * _mixed(r, spring, target, k, k) - trace
         if other > square:
             pivot, square = k, other
-    p = 0.5 * math.sqrt(square)
-    if pivot < 3:  # the scalar part is not negative
+    p = cosine = 0.5 * math.sqrt(square)
+    if pivot < 3:
         u, v = (pivot + 1) % 3, (pivot + 2) % 3
-        p = math.copysign(p, _mixed(r, spring, target, v, u) - _mixed(r, spring, target, u, v))
-    clear(out)
+        cosine = 0.25 * (_mixed(r, spring, target, v, u) - _mixed(r, spring, target, u, v)) / p
+        p, cosine = math.copysign(p, cosine), abs(cosine)
     for a in range(3):
         u, v = (a + 1) % 3, (a + 2) % 3
         if pivot == 3:
@@ -144,6 +104,26 @@ def half_sine_rows(r, spring, target, out):
             out[a] = 2.0 * p
         else:
             out[a] = 0.5 * (_mixed(r, spring, target, a, pivot) + _mixed(r, spring, target, pivot, a)) / p
+    return pivot, p, cosine
+
+
+@kernel
+def rotation_error(r, spring, target, out):
+    """Write the rotation vector (3,), in the goal's own axes, that turns the target frame into the body's: log(T'R)."""
+    _, _, cosine = half_sine(r, spring, target, out)
+    sine = 0.5 * length3(out[0], out[1], out[2])
+    factor = 1.0 if sine < 1e-9 else math.atan2(sine, cosine) / sine
+    for k in range(3):
+        out[k] *= factor
+
+
+@kernel
+def half_sine_rows(r, spring, target, out):
+    """Write what `half_sine` writes, and its derivative by each axis of the body, by rows (3, 9)."""
+    clear(out)
+    pivot, p, _ = half_sine(r, spring, target, out)
+    for a in range(3):
+        u, v = (a + 1) % 3, (a + 2) % 3
         for i in range(3):
             for j in range(3):
                 own = (1.0 if pivot == 3 or i == pivot else -1.0) if i == j else 0.0  # of 4 p^2 by entry (i, j)
@@ -163,9 +143,8 @@ def half_sine_rows(r, spring, target, out):
 def combine(c, row, jacobian):
     """Multiply three rows of J (m, n) by the 3x3 matrix c (9,), in place."""
     for i in range(jacobian.shape[1]):
-        x, y, z = jacobian[row, i], jacobian[row + 1, i], jacobian[row + 2, i]
-        for k in range(3):
-            jacobian[row + k, i] = c[3 * k] * x + c[3 * k + 1] * y + c[3 * k + 2] * z
+        x, y, z = times(c, 0, jacobian[row, i], jacobian[row + 1, i], jacobian[row + 2, i])
+        jacobian[row, i], jacobian[row + 1, i], jacobian[row + 2, i] = x, y, z
 
 
 @kernel
@@ -208,9 +187,8 @@ def vector_rows(figure, springs, k, ws, c, row, residuals, jacobian):
 @kernel
 def turn_root(r, c, out):
     """Write C R' (9,): C in the axes of a body with rotation R."""
-    for i in range(3):
-        for j in range(3):
-            out[3 * i + j] = c[3 * i] * r[3 * j] + c[3 * i + 1] * r[3 * j + 1] + c[3 * i + 2] * r[3 * j + 2]
+    for i in range(0, 9, 3):
+        out[i], out[i + 1], out[i + 2] = times(r, 0, c[i], c[i + 1], c[i + 2])
 
 
 @kernel
@@ -222,7 +200,7 @@ def add_columns(figure, ws, body, sign, row, rows, jacobian):
     while i >= 0:
         t = ws.twist[i]
         x, y, z = velocity(t, ex, ey, ez, 1.0)
-        a, b, c = t[1] * dz - t[2] * dy, t[2] * dx - t[0] * dz, t[0] * dy - t[1] * dx
+        a, b, c = cross(t[0], t[1], t[2], dx, dy, dz)
         for q in range(rows):
             p, d = KEE + 3 * q, KED + 3 * q
             moved = v[p] * x + v[p + 1] * y + v[p + 2] * z + v[d] * a + v[d + 1] * b + v[d + 2] * c
@@ -245,9 +223,8 @@ def orientation_rows(figure, springs, k, ws, c, vectors, row, residuals, jacobia
         else:
             axes_rows(figure, ws, body, walk, sign, spring, target, c, row, residuals, jacobian)
     if vectors:
-        x, y, z = residuals[row], residuals[row + 1], residuals[row + 2]
-        for q in range(3):
-            residuals[row + q] = c[3 * q] * x + c[3 * q + 1] * y + c[3 * q + 2] * z
+        x, y, z = times(c, 0, residuals[row], residuals[row + 1], residuals[row + 2])
+        residuals[row], residuals[row + 1], residuals[row + 2] = x, y, z
         combine(c, row, jacobian)
 
 
