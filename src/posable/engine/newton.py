@@ -202,11 +202,12 @@ def propose(order, theta, lower, upper, ws, fixed, scale, damping):
 
 
 @kernel
-def energy_below(figure, springs, theta, ws, most):
+def energy_below(figure, springs, theta, ws, state, most):
     """Place the bodies and return the energy, or any number from `most` on if it is larger; overlaps take long.
 
     Where it is larger, ws.error may be wrong.
     """
+    state[EVALUATIONS] += 1.0
     ws.memory[REJECT_ABOVE] = most
     energy = energy_at(figure, springs, theta, ws)
     ws.memory[REJECT_ABOVE] = 0.0
@@ -269,8 +270,7 @@ def iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state
         tries += 1
         if not predicted > params[STATIONARY_GAIN] * energy or not length > 0.0:
             break
-        after = energy_below(figure, springs, ws.trial, ws, energy)
-        state[EVALUATIONS] += 1.0
+        after = energy_below(figure, springs, ws.trial, ws, state, energy)
         if after < energy and armijo(energy, after, slope, params[ALPHA]):
             accepted = True
             damping = next_damping(damping, energy, after, predicted, params)
@@ -319,9 +319,7 @@ def watchdog_step(figure, order, springs, lower, upper, theta, ws, fixed, scale,
         exact = 0.0
     moved = not (definite and state[WATCHDOG] == 1.0 and -0.5 * slope <= SOFT_GAIN * before)
     if moved:
-        copy_into(ws.trial, theta)
-        state[ENERGY] = energy_at(figure, springs, theta, ws)
-        state[EVALUATIONS] += 1.0
+        move_to(figure, springs, theta, ws.trial, ws, state)
         end_watchdog(figure, springs, lower, upper, theta, ws, state, definite)
     else:
         state[WATCHDOG] = 0.0
@@ -341,7 +339,7 @@ def end_watchdog(figure, springs, lower, upper, theta, ws, state, definite):
         state[DAMPING] = WATCHDOG_DAMPING
     elif not definite or state[WATCHDOG] >= WATCHDOG_STEPS:
         if not state[ENERGY] < state[REFERENCE]:
-            restore_pose(figure, springs, theta, ws.anchor, ws, state)
+            move_to(figure, springs, theta, ws.anchor, ws, state)
         clear(ws.sticky)
         state[WATCHDOG] = state[DIRECT_SUCCESSES] = 0.0
         state[WATCHDOG_BACKOFF] = 2.0 * state[WATCHDOG_BACKOFF] + 2.0
@@ -349,8 +347,8 @@ def end_watchdog(figure, springs, lower, upper, theta, ws, state, definite):
 
 
 @kernel
-def restore_pose(figure, springs, theta, pose, ws, state):
-    """Return to an earlier pose (n,)."""
+def move_to(figure, springs, theta, pose, ws, state):
+    """Move theta to another pose (n,)."""
     copy_into(pose, theta)
     state[ENERGY] = energy_at(figure, springs, theta, ws)
     state[EVALUATIONS] += 1.0
@@ -368,8 +366,7 @@ def newton_begin(figure, springs, lower, upper, theta, ws, state, params):
     state[ENERGY] = energy_at(figure, springs, theta, ws)
     if leave_bounds(theta, lower, upper, ws.trial):
         most = LEAVE_BOUNDS_FACTOR * state[ENERGY]
-        after = energy_below(figure, springs, ws.trial, ws, most)
-        state[EVALUATIONS] += 1.0
+        after = energy_below(figure, springs, ws.trial, ws, state, most)
         if after < most:
             state[ENERGY] = after
             copy_into(ws.trial, theta)
@@ -387,7 +384,7 @@ def newton_iteration(
         return CONVERGED
     if state[ITERATIONS] >= params[MAX_ITERATIONS]:
         if state[WATCHDOG] > 0.0 and not state[ENERGY] < state[REFERENCE]:
-            restore_pose(figure, springs, theta, ws.anchor, ws, state)
+            move_to(figure, springs, theta, ws.anchor, ws, state)
         restore_best(figure, springs, theta, ws, state)
         return EXHAUSTED
     state[ITERATIONS] += 1.0
@@ -473,11 +470,10 @@ def restart(figure, springs, tolerances, lower, upper, theta, start, ws, fixed, 
             for _ in range(DRAWS):
                 copy_into(ws.best, ws.trial)
                 redraw(figure, lower, upper, start, state, scale, ws.trial)
-                energy = energy_below(figure, springs, ws.trial, ws, lowest)
+                energy = energy_below(figure, springs, ws.trial, ws, state, lowest)
                 if energy < lowest:
                     lowest = energy
                     copy_into(ws.trial, theta)
-            state[EVALUATIONS] += DRAWS
     state[ENERGY] = energy_at(figure, springs, theta, ws)
     state[EVALUATIONS] += 2.0
     state[DAMPING] = params[FIRST_DAMPING]
@@ -516,8 +512,7 @@ def escape_saddle(figure, order, springs, lower, upper, theta, ws, fixed, scale,
         for side in range(2):
             sign = 1.0 - 2.0 * side
             step_into(theta, sign * size, ws.step, lower, upper, ws.trial)
-            value = energy_below(figure, springs, ws.trial, ws, best)
-            state[EVALUATIONS] += 1.0
+            value = energy_below(figure, springs, ws.trial, ws, state, best)
             if value < best:
                 best, sense = value, sign
         if sense != 0.0:
