@@ -50,6 +50,48 @@ def lu_factor(a, k, rows, columns, relative):
 
 
 @kernel
+def dot(x, y):
+    """Return x'y."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += x[i] * y[i]
+    return total
+
+
+@kernel
+def matvec(a, x, out):
+    """Write A x."""
+    for i in range(out.shape[0]):
+        out[i] = dot(a[i, : x.shape[0]], x)
+
+
+@kernel
+def matvec_transposed(a, x, out):
+    """Write A' x."""
+    for i in range(out.shape[0]):
+        total = 0.0
+        for k in range(x.shape[0]):
+            total += a[k, i] * x[k]
+        out[i] = total
+
+
+@kernel
+def set_identity(a, k):
+    """Make the leading (k, k) of a the identity."""
+    for i in range(k):
+        for j in range(k):
+            a[i, j] = 1.0 if i == j else 0.0
+
+
+@kernel
+def rotate_rows(a, p, q, columns, c, s):
+    """Replace rows p and q of a by c a_p - s a_q and s a_p + c a_q."""
+    for j in range(columns):
+        x, y = a[p, j], a[q, j]
+        a[p, j], a[q, j] = c * x - s * y, s * x + c * y
+
+
+@kernel
 def solve_upper(a, k, x):
     """Solve U y = x in place (k,), U the upper triangle of the leading (k, k) of a."""
     for i in range(k - 1, -1, -1):
@@ -199,9 +241,7 @@ def svd_rows(a, rows, columns, u):
 
     Afterwards row i of a is sigma_i v_i', and column i of u (rows, rows) is the left singular vector u_i.
     """
-    for i in range(rows):
-        for j in range(rows):
-            u[i, j] = 1.0 if i == j else 0.0
+    set_identity(u, rows)
     for _ in range(MAX_SWEEPS):
         turned = False
         for p in range(rows - 1):
@@ -215,12 +255,8 @@ def svd_rows(a, rows, columns, u):
                     continue
                 turned = True
                 c, s = jacobi_rotation(pp, qq, pq)
-                for j in range(columns):
-                    x, y = a[p, j], a[q, j]
-                    a[p, j], a[q, j] = c * x - s * y, s * x + c * y
-                for i in range(rows):
-                    x, y = u[i, p], u[i, q]
-                    u[i, p], u[i, q] = c * x - s * y, s * x + c * y
+                rotate_rows(a, p, q, columns, c, s)
+                rotate_rows(u.T, p, q, rows, c, s)
         if not turned:
             return
 
@@ -231,9 +267,7 @@ def eigen_symmetric(a, k, v, stop):
 
     Ends early if another thread sets stop (1,).
     """
-    for i in range(k):
-        for j in range(k):
-            v[i, j] = 1.0 if i == j else 0.0
+    set_identity(v, k)
     for _ in range(MAX_SWEEPS):
         off, on = 0.0, 0.0
         for i in range(k):
@@ -249,14 +283,9 @@ def eigen_symmetric(a, k, v, stop):
                 if a[p, q] == 0.0:
                     continue
                 c, s = jacobi_rotation(a[p, p], a[q, q], a[p, q])
-                for i in range(k):
-                    x, y = a[i, p], a[i, q]
-                    a[i, p], a[i, q] = c * x - s * y, s * x + c * y
-                for i in range(k):
-                    x, y = a[p, i], a[q, i]
-                    a[p, i], a[q, i] = c * x - s * y, s * x + c * y
-                    x, y = v[i, p], v[i, q]
-                    v[i, p], v[i, q] = c * x - s * y, s * x + c * y
+                rotate_rows(a.T, p, q, k, c, s)
+                rotate_rows(a, p, q, k, c, s)
+                rotate_rows(v.T, p, q, k, c, s)
 
 
 # --- Banded systems ---

@@ -12,6 +12,7 @@ from posable.engine.bounds import copy_into
 from posable.engine.jit import entry, kernel
 from posable.engine.joints import forward
 from posable.engine.layout import POINT, TARGETS, workspace
+from posable.engine.linalg import dot
 from posable.engine.ltl import damped_copy, factorise, substitute
 from posable.engine.newton import damping_scale, fresh_derivatives, hold_bounds, propose
 
@@ -116,10 +117,7 @@ def follow_bound(figure, order, springs, lower, upper, theta, work, d, dof, outw
 def along(figure, order, springs, theta, ws, adjoint):
     """Return the gradient of the energy along adjoint (n,), at a pose whose bodies are placed."""
     gradient_at(figure, order, springs, theta, ws)
-    total = 0.0
-    for i in range(theta.shape[0]):
-        total += ws.gradient[i] * adjoint[i]
-    return total
+    return dot(ws.gradient, adjoint)
 
 
 @kernel

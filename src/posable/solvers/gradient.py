@@ -12,6 +12,7 @@ from posable.engine.bounds import leave_bounds, write_trace
 from posable.engine.jit import kernel
 from posable.engine.joints import forward
 from posable.engine.layout import ENERGY, EVALUATIONS, ITERATIONS, SOFT
+from posable.engine.linalg import dot
 from posable.engine.ltl import multiply
 from posable.solvers.base import register
 from posable.solvers.loop import (
@@ -196,9 +197,7 @@ def projected_cg_step(figure, order, springs, lower, upper, theta, ws, vectors, 
         write_trace(trace, state, largest, 0.0, 0.0, fixed, 0.0, before)
         return False
     multiply(order, ws.hessian, direction, bent, ws.path)
-    curvature = 0.0
-    for i in range(n):
-        curvature += direction[i] * bent[i]
+    curvature = dot(direction, bent)
     tau = -slope / curvature if params[METHOD_OPTIONS] != 0.0 and curvature > 1e-12 * square else 1.0
     tau, slope, length, after = line_search(figure, springs, lower, upper, theta, direction, tau, ws, state, params)
     state[TAU] = state[TAU] + 1.0 if keep else 1.0

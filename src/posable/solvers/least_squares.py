@@ -11,8 +11,10 @@ from posable.engine.layout import DAMPING, SPRING_KIND
 from posable.engine.linalg import (
     cholesky,
     cholesky_solve,
+    dot,
     lu_factor,
     lu_solve,
+    matvec_transposed,
     qr_factor,
     qr_least_norm,
     qr_least_squares,
@@ -51,17 +53,11 @@ def solve_transpose(springs, lin, state, params):
     if length < 0.0:
         off = deviation(lin)
         most = params[SECOND_OPTION] / off if off > 0.0 else math.inf
-    for i in range(n):
-        total = 0.0
-        for k in range(m):
-            total += lin.active[k, i] * lin.right[k]
-        lin.step[i] = total
+    matvec_transposed(lin.active, lin.right, lin.step)
     if length <= 0.0:
         top, bottom = 0.0, 0.0
         for k in range(m):
-            z = 0.0
-            for i in range(n):
-                z += lin.active[k, i] * lin.step[i]
+            z = dot(lin.active[k], lin.step)
             top += lin.right[k] * z
             bottom += z * z
         length = min(top / bottom if bottom > 0.0 else 0.0, most)
@@ -132,11 +128,7 @@ def solve_rows(lin, square, relative):
             a[k, j] = total
     rank = lu_factor(a, m, lin.vectors[0], lin.vectors[1], relative)
     lu_solve(a, m, rank, lin.vectors[0], lin.vectors[1], lin.right, beta, lin.vectors[3])
-    for i in range(n):
-        total = 0.0
-        for k in range(m):
-            total += lin.active[k, i] * beta[k]
-        lin.step[i] = total
+    matvec_transposed(lin.active, beta[:m], lin.step)
 
 
 @kernel
@@ -223,9 +215,7 @@ def singular_values(lin, u, squares):
     svd_rows(lin.active, m, n, u)
     largest = 0.0
     for k in range(m):
-        squares[k] = 0.0
-        for i in range(n):
-            squares[k] += lin.active[k, i] * lin.active[k, i]
+        squares[k] = dot(lin.active[k], lin.active[k])
         largest = max(largest, squares[k])
     return largest
 
@@ -287,10 +277,7 @@ def solve_columns(lin, square):
             for k in range(m):
                 total += lin.active[k, i] * lin.active[k, j]
             a[i, j] = total
-        total = 0.0
-        for k in range(m):
-            total += lin.active[k, i] * lin.right[k]
-        lin.step[i] = total
+    matvec_transposed(lin.active, lin.right, lin.step)
     if cholesky(a, n, 0.0):
         cholesky_solve(a, n, lin.step)
     else:

@@ -13,11 +13,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from posable.engine.assemble import energy_at
-from posable.engine.bounds import armijo, write_trace
+from posable.engine.bounds import armijo, copy_into, write_trace
 from posable.engine.jit import kernel
-from posable.engine.layout import DAMPING, DEPTH, ENERGY, EVALUATIONS, UP, Shapes, carver, size_of
-from posable.engine.linalg import cholesky, cholesky_solve, eigen_symmetric
-from posable.engine.ltl import damped_copy, factorise, multiply, substitute
+from posable.engine.layout import DAMPING, DEPTH, ENERGY, EVALUATIONS, UP, Shapes, carver, clear, size_of
+from posable.engine.linalg import cholesky, cholesky_solve, dot, eigen_symmetric, matvec
+from posable.engine.ltl import multiply, newton_step
 from posable.problem import Problem
 from posable.solvers.base import CompiledSolver, SolveOptions, refuse_strength, register
 from posable.solvers.linear import step_factor
@@ -98,8 +98,7 @@ def build_model(order, lower, upper, theta, ws, model):
         model.scale[i] = 0.0 if held else math.sqrt(max(distance, 0.0))
         model.slope[i] = model.scale[i] * g
         largest = max(largest, abs(model.slope[i]))
-        for j in range(n):
-            model.matrix[i, j] = 0.0
+        clear(model.matrix[i])
         model.residual[i] = 1.0 if held else bent
     for i in range(n):
         j = i
@@ -118,8 +117,7 @@ def nearest_definite(model, stop):
     """Replace the model's matrix, where it is indefinite, by the nearest positive semidefinite one (Higham 1988)."""
     n = model.slope.shape[0]
     for i in range(n):
-        for j in range(n):
-            model.factor[i, j] = model.matrix[i, j]
+        copy_into(model.matrix[i], model.factor[i])
     if cholesky(model.factor, n, 0.0):
         return
     eigen_symmetric(model.matrix, n, model.factor, stop)
@@ -158,16 +156,6 @@ def band_preconditioner(model, bandwidth, stop):
 
 
 @kernel
-def times(matrix, x, out):
-    """Write the product of a matrix (n, n) and a vector."""
-    for i in range(x.shape[0]):
-        total = 0.0
-        for j in range(x.shape[0]):
-            total += matrix[i, j] * x[j]
-        out[i] = total
-
-
-@kernel
 def to_boundary(step, direction, radius):
     """Return the positive length along the direction at which the step leaves the trust region."""
     a, b, c = 0.0, 0.0, -radius * radius
@@ -184,28 +172,24 @@ def to_boundary(step, direction, radius):
 def conjugate_gradients(model, radius, tolerance, most, stop):
     """Minimise the model within the radius by preconditioned conjugate gradients, stopped at negative curvature."""
     n = model.slope.shape[0]
-    first, rz = 0.0, 0.0
     for i in range(n):
         model.step[i] = 0.0
         model.residual[i] = -model.slope[i]
         model.aided[i] = model.residual[i]
-        first += model.slope[i] * model.slope[i]
+    first = dot(model.slope, model.slope)
     cholesky_solve(model.factor, n, model.aided)
-    for i in range(n):
-        model.direction[i] = model.aided[i]
-        rz += model.residual[i] * model.aided[i]
+    copy_into(model.aided, model.direction)
+    rz = dot(model.residual, model.aided)
     for _ in range(int(most)):
-        times(model.matrix, model.direction, model.product)
-        bend = 0.0
-        for i in range(n):
-            bend += model.direction[i] * model.product[i]
+        matvec(model.matrix, model.direction, model.product)
+        bend = dot(model.direction, model.product)
         reach = to_boundary(model.step, model.direction, radius)
         if not bend > 0.0 or rz / bend >= reach:
             for i in range(n):
                 model.step[i] += reach * model.direction[i]
             return
         length = rz / bend
-        square, following = 0.0, 0.0
+        square = 0.0
         for i in range(n):
             model.step[i] += length * model.direction[i]
             model.residual[i] -= length * model.product[i]
@@ -214,8 +198,7 @@ def conjugate_gradients(model, radius, tolerance, most, stop):
         if not square > tolerance * tolerance * first or stop[0] != 0.0:
             return
         cholesky_solve(model.factor, n, model.aided)
-        for i in range(n):
-            following += model.residual[i] * model.aided[i]
+        following = dot(model.residual, model.aided)
         for i in range(n):
             model.direction[i] = model.aided[i] + following / rz * model.direction[i]
         rz = following
@@ -243,12 +226,12 @@ def to_bound(lower, upper, theta, scale, origin, direction):
 def line_minimum(model, origin, direction, most):
     """Return (t, model value) of the best point origin + t direction with 0 <= t <= most; model.product is lost."""
     n = model.slope.shape[0]
-    times(model.matrix, direction, model.product)
+    matvec(model.matrix, direction, model.product)
     a, b = 0.0, 0.0
     for i in range(n):
         a += direction[i] * model.product[i]
         b += direction[i] * model.slope[i] + origin[i] * model.product[i]
-    times(model.matrix, origin, model.product)
+    matvec(model.matrix, origin, model.product)
     c = 0.0
     for i in range(n):
         c += origin[i] * (model.slope[i] + 0.5 * model.product[i])
@@ -267,8 +250,7 @@ def choose_step(lower, upper, theta, model, radius):
     """
     n = theta.shape[0]
     zero, ray = model.residual, model.direction
-    for i in range(n):
-        zero[i] = 0.0
+    clear(zero)
     reach, who = to_bound(lower, upper, theta, model.scale, zero, model.step)
     if reach >= 1.0:
         length, value = line_minimum(model, zero, model.step, 1.0 if reach > 1.0 / STEP_BACK else STEP_BACK * reach)
@@ -289,14 +271,11 @@ def choose_step(lower, upper, theta, model, radius):
             value = other
             for i in range(n):
                 model.chosen[i] = zero[i] + length * ray[i]
-    square = 0.0
+    clear(zero)
     for i in range(n):
-        zero[i] = 0.0
         ray[i] = -model.slope[i]
-        square += ray[i] * ray[i]
-    most = min(
-        STEP_BACK * to_bound(lower, upper, theta, model.scale, zero, ray)[0], radius / math.sqrt(max(square, 1e-300))
-    )
+    reach, size = to_bound(lower, upper, theta, model.scale, zero, ray)[0], math.sqrt(max(dot(ray, ray), 1e-300))
+    most = min(STEP_BACK * reach, radius / size)
     length, other = line_minimum(model, zero, ray, most)
     if other < value:
         value = other
@@ -465,7 +444,9 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
     2, 4, 8, ...
     """
     n = theta.shape[0]
-    fixed, scale, step, product, direction = vectors[0], vectors[1], vectors[2], vectors[3], ws.step
+    fixed, scale, step, product = vectors[0], vectors[1], vectors[2], vectors[3]
+    direction, still = ws.step, ws.spare
+    clear(still)
     before = state[ENERGY]
     if restarted(state):
         state[DAMPING], state[GROWTH] = params[METHOD_OPTIONS], 2.0
@@ -474,11 +455,9 @@ def levenberg_marquardt_step(figure, order, springs, lower, upper, theta, ws, ve
     slope, length = 0.0, 0.0
     moved = False
     for _ in range(40):
-        damped_copy(order, ws.hessian, fixed, state[DAMPING], scale, ws.factor, ws.path)
-        if factorise(order, ws.factor, fixed, 0.0) < 0:
-            for i in range(n):
-                direction[i] = 0.0 if fixed[i] != 0.0 else -ws.gradient[i]
-            substitute(order, ws.factor, direction, ws.path)
+        if newton_step(
+            order, ws.hessian, ws.gradient, fixed, scale, state[DAMPING], still, ws.factor, direction, ws.path
+        ):
             slope, length = trial_step(lower, upper, theta, direction, step_factor(direction, params[MAX_STEP]), ws)
             for i in range(n):
                 step[i] = ws.trial[i] - theta[i]
