@@ -53,6 +53,7 @@ from posable.engine.layout import (
     Springs,
     carver,
     clear,
+    shapes_of,
     springs_of_level,
     workspace,
 )
@@ -126,15 +127,10 @@ INTS: Shapes = {"goals": ("goals", 2), "order": ("n", 3), "tree": ("n", 3)}
 INTS |= {name: shape for name, shape in BOTH.items() if name in INTEGERS}
 FLOATS: Shapes = {"errors": ("g",), "state": ("rows", "n"), "params": ("params",), "asked": ("goals", ASKED)}
 FLOATS |= {name: shape for name, shape in BOTH.items() if name not in INTEGERS}
-LEVEL_SHAPES: Shapes = {
-    "constants": ("levels", "g", CONSTANTS), "pull": ("levels", "n"), "home": ("levels", "n"),
-    "gradient": ("levels", "n"), "hessian": ("levels", "n", "d"), "total": ("rows", "d"), "weight": ("levels",),
-    "scale": ("levels",), "calm": ("levels",),
-}  # fmt: skip
 _HEADER = {name: f"ints[{k}]" for k, name in enumerate(SIZES)}
 carve_ints = carver(namedtuple("Ints", INTS), INTS, "ints", **_HEADER)
 carve_floats = carver(namedtuple("Floats", FLOATS), FLOATS, "ints", **_HEADER)
-carve_levels = carver(Levels, LEVEL_SHAPES, "levels, n, g, d", rows="(n if levels > 0 else 0)")
+carve_levels = carver(Levels, shapes_of(Levels), "levels, n, g, d", rows="(n if levels > 0 else 0)")
 
 
 class Packed(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -51,21 +51,24 @@ MEMORY = OTHER_ENERGY + 1
 
 
 class Figure(NamedTuple):
-    """A skeleton as the kernels see it: a tree of bodies, each moved by consecutive degrees of freedom."""
+    """A skeleton as the kernels see it: a tree of bodies, each moved by consecutive degrees of freedom.
 
-    body: np.ndarray  # (b, 4) int64: PARENT body or -1, FIRST and LAST (exclusive) dof, TURNED (rest rotation is not 1)
-    rest: np.ndarray  # (b, 12) float64 [m, 1]: the constant transform to the parent body: position, rotation by rows
-    # (n, 5) int64: KIND (joints.py), AXIS 0..2 of the body, ABOVE: dof above it or -1, BODY, LEVEL: how many are above
-    dof: np.ndarray
-    sign: np.ndarray  # (n,) float64: +1 or -1, the sense of the axis
-    mass: np.ndarray  # (b, 4) float64 [1, m]: share of the whole mass, center of mass in the body
+    Arrays are of float64, or of int64 where `int` precedes their shape.
+    """
+
+    body: Annotated[np.ndarray, int, "b", 4]  # PARENT or -1, FIRST and LAST (exclusive) dof, TURNED (rest is not 1)
+    rest: Annotated[np.ndarray, "b", 12]  # [m, 1]: constant transform to the parent body: position, rotation by rows
+    # KIND (joints.py), AXIS 0..2 of the body, ABOVE: dof above it or -1, BODY, LEVEL: how many are above
+    dof: Annotated[np.ndarray, int, "n", 5]
+    sign: Annotated[np.ndarray, "n"]  # +1 or -1, the sense of the axis
+    mass: Annotated[np.ndarray, "b", 4]  # [1, m]: share of the whole mass, center of mass in the body
     # Collision shapes; empty unless the problem has a COLLISION spring
-    solid: np.ndarray  # (s, SOLID_WIDTH) float64: rounded convex hulls on bodies, see the columns above
-    corner: np.ndarray  # (c, 3) float64 [m]: the corners and seeds of the solids, in their bodies
-    ball: np.ndarray  # (b, 4) float64 [m]: centre, in the body, and radius of a ball around all of its solids
-    field: np.ndarray  # (f,) float64: grids of signed distances [m], extreme corners of hulls (narrow_phase.py)
-    touch: np.ndarray  # (q, 4) int64: body, other body or -1, first and last (exclusive) row of `pair`
-    pair: np.ndarray  # (p, 2) int64: two solids that must not touch; a half space, or what stands still, comes second
+    solid: Annotated[np.ndarray, "solids", SOLID_WIDTH]  # rounded convex hulls on bodies, see the columns above
+    corner: Annotated[np.ndarray, "corners", 3]  # [m]: the corners and seeds of the solids, in their bodies
+    ball: Annotated[np.ndarray, "balls", 4]  # [m]: centre, in the body, and radius of a ball around all of its solids
+    field: Annotated[np.ndarray, "fields"]  # grids of signed distances [m], extreme corners of hulls (narrow_phase.py)
+    touch: Annotated[np.ndarray, int, "touches", 4]  # body, other body or -1, first and last (exclusive) row of `pair`
+    pair: Annotated[np.ndarray, int, "pairs", 2]  # solids that must not touch; half spaces and what stands still second
 
 
 class Order(NamedTuple):
@@ -106,64 +109,64 @@ OFF = -1.0  # in ROBUST: the spring is disabled; it has no energy, no force and 
 class Springs(NamedTuple):
     """Goals as the kernels see them: springs on bodies, and springs on the degrees of freedom themselves."""
 
-    kind: np.ndarray  # (g, 4) int64: SPRING_KIND (springs.py), BODY_A or CENTER, its GOAL, BODY_B or -1
-    constants: np.ndarray  # (g, CONSTANTS) float64: see the slices above
-    targets: np.ndarray  # (g, TARGETS) float64
-    pull: np.ndarray  # (n,) float64 [1]: stiffness of a spring on each dof towards `home`
-    home: np.ndarray  # (n,) float64 [rad, m]
+    kind: Annotated[np.ndarray, int, "g", 4]  # SPRING_KIND (springs.py), BODY_A or CENTER, its GOAL, BODY_B or -1
+    constants: Annotated[np.ndarray, "g", CONSTANTS]  # see the slices above
+    targets: Annotated[np.ndarray, "g", TARGETS]
+    pull: Annotated[np.ndarray, "n"]  # [1]: stiffness of a spring on each dof towards `home`
+    home: Annotated[np.ndarray, "n"]  # [rad, m]
 
 
 class Levels(NamedTuple):
-    """Goals of several strict priorities, L levels in order of priority; L is 0 if all goals have the same priority.
+    """Goals of several strict priorities, level by level; no levels if all goals have the same priority.
 
     Each level is weighted down against the stricter one before it and has its own derivatives, so that its step is
     damped by its own stiffness and not by that of the stricter levels.
     """
 
-    constants: np.ndarray  # (L, g, CONSTANTS) float64: the springs of each level, those of the others switched off
-    pull: np.ndarray  # (L, n) float64: springs on the dofs, as in Springs
-    home: np.ndarray  # (L, n) float64 [rad, m]
-    gradient: np.ndarray  # (L, n) float64
-    hessian: np.ndarray  # (L, n, d) float64, as in Workspace
-    total: np.ndarray  # (n, d) float64: of the levels so far; (0, d) where L is 0
-    weight: np.ndarray  # (L,) float64: of each level, against the first
-    scale: np.ndarray  # (L,) float64: mean of the diagonal of each Hessian
-    calm: np.ndarray  # (L,) float64: stiffness that keeps the dofs where they were
+    constants: Annotated[np.ndarray, "levels", "g", CONSTANTS]  # the springs of each level, those of others disabled
+    pull: Annotated[np.ndarray, "levels", "n"]  # springs on the dofs, as in Springs
+    home: Annotated[np.ndarray, "levels", "n"]  # [rad, m]
+    gradient: Annotated[np.ndarray, "levels", "n"]
+    hessian: Annotated[np.ndarray, "levels", "n", "d"]  # as in Workspace
+    total: Annotated[np.ndarray, "rows", "d"]  # of the levels so far; no rows where there are none
+    weight: Annotated[np.ndarray, "levels"]  # of each level, against the first
+    scale: Annotated[np.ndarray, "levels"]  # mean of the diagonal of each Hessian
+    calm: Annotated[np.ndarray, "levels"]  # stiffness that keeps the dofs where they were
 
 
 class Workspace(NamedTuple):
     """Scratch memory of one solve, carved from one flat array; nothing in it outlives the call."""
 
-    sine: np.ndarray  # (n,) of each turning dof
-    cosine: np.ndarray  # (n,)
-    origin: np.ndarray  # (3,) [m]: world position of the root body; all positions below are relative to it
-    position: np.ndarray  # (b, 3) [m]: body origins, in world axes
-    rotation: np.ndarray  # (b, 9): body frames in the world, by rows
-    twist: np.ndarray  # (n, 6): world twist [w; v] of each dof at `origin`
-    wrench: np.ndarray  # (b, 6): [m; F] on each body at `origin`, gathered from all it carries
-    stiffness: np.ndarray  # (b, 21): symmetric 6x6: rotation block (6), translation block (6), coupling (9)
-    gradient: np.ndarray  # (n,)
-    hessian: np.ndarray  # (n, d): row i by depth of the dofs above it
-    factor: np.ndarray  # (n, d): L of H = L'L, in the same layout
-    step: np.ndarray  # (n,)
-    trial: np.ndarray  # (n,)
-    best: np.ndarray  # (n,)
-    spare: np.ndarray  # (n,)
-    anchor: np.ndarray  # (n,)
-    path: np.ndarray  # (n,) one number per depth of the elimination tree
-    chain: np.ndarray  # (6, d) the twists of the dofs above the current one, by depth
-    frame: np.ndarray  # (9,) a rotation by rows, for one body at a time
-    error: np.ndarray  # (g,) [m, rad]: how far each spring is from its goal
-    sticky: np.ndarray  # (g + 1,): one-sided springs that count as two-sided while the last entry is 1
-    row: np.ndarray  # (CONSTANTS,) the constants of one spring whose target is on another body, its weights turned
-    target: np.ndarray  # (TARGETS,) its target, placed in the world
-    load: np.ndarray  # (27,) wrench (6) and stiffness (21) of that spring
-    local: np.ndarray  # (LOCAL,) one spring in its point and direction: springs.py
-    center: np.ndarray  # (3,) [m]: center of mass, relative to `origin`
-    mass: np.ndarray  # (b, 4) [1, m]: share of the mass that each body carries, and its moment
-    column: np.ndarray  # (n, 3) [m]: how each dof moves the center of mass
-    ball: np.ndarray  # (b, 3) [m]: centres of the balls around the solids of each body, relative to `origin`
-    memory: np.ndarray  # (MEMORY,) of narrow_phase.py: a simplex, a polytope, contacts
+    sine: Annotated[np.ndarray, "n"]  # of each turning dof
+    cosine: Annotated[np.ndarray, "n"]
+    origin: Annotated[np.ndarray, 3]  # [m]: world position of the root body; all positions below are relative to it
+    position: Annotated[np.ndarray, "b", 3]  # [m]: body origins, in world axes
+    rotation: Annotated[np.ndarray, "b", 9]  # body frames in the world, by rows
+    twist: Annotated[np.ndarray, "n", 6]  # world twist [w; v] of each dof at `origin`
+    wrench: Annotated[np.ndarray, "b", 6]  # [m; F] on each body at `origin`, gathered from all it carries
+    stiffness: Annotated[np.ndarray, "b", 21]  # symmetric 6x6: rotation block (6), translation block (6), coupling (9)
+    gradient: Annotated[np.ndarray, "n"]
+    hessian: Annotated[np.ndarray, "n", "d"]  # row i by depth of the dofs above it
+    factor: Annotated[np.ndarray, "n", "d"]  # L of H = L'L, in the same layout
+    step: Annotated[np.ndarray, "n"]
+    trial: Annotated[np.ndarray, "n"]
+    best: Annotated[np.ndarray, "n"]
+    spare: Annotated[np.ndarray, "n"]
+    anchor: Annotated[np.ndarray, "n"]
+    path: Annotated[np.ndarray, "n"]  # one number per depth of the elimination tree
+    chain: Annotated[np.ndarray, 6, "d"]  # the twists of the dofs above the current one, by depth
+    frame: Annotated[np.ndarray, 9]  # a rotation by rows, for one body at a time
+    error: Annotated[np.ndarray, "g"]  # [m, rad]: how far each spring is from its goal
+    sticky: Annotated[np.ndarray, "sticky"]  # one-sided springs that count as two-sided while the last entry is 1
+    row: Annotated[np.ndarray, CONSTANTS]  # one spring whose target is on another body, its weights turned
+    target: Annotated[np.ndarray, TARGETS]  # its target, placed in the world
+    load: Annotated[np.ndarray, 27]  # wrench (6) and stiffness (21) of that spring
+    local: Annotated[np.ndarray, LOCAL]  # one spring in its point and direction: springs.py
+    center: Annotated[np.ndarray, 3]  # [m]: center of mass, relative to `origin`
+    mass: Annotated[np.ndarray, "b", 4]  # [1, m]: share of the mass that each body carries, and its moment
+    column: Annotated[np.ndarray, "n", 3]  # [m]: how each dof moves the center of mass
+    ball: Annotated[np.ndarray, "b", 3]  # [m]: centres of the balls around the bodies' solids, relative to `origin`
+    memory: Annotated[np.ndarray, MEMORY]  # of narrow_phase.py: a simplex, a polytope, contacts
 
 
 # Columns of the state of a solve, kept between two calls of a loop
@@ -191,32 +194,20 @@ FRESH, GOING = 0.0, 1.0  # values of PHASE
 ) = range(5)
 
 
+# --- The shapes of a record's arrays, from its annotations ---
+
 Shapes = dict[str, tuple[int | str, ...]]  # of every array of a record, in order: numbers, and names of sizes
 
-# The shapes of a Figure's and of Springs' arrays, and which of both hold integers
-FIGURE_SHAPES: Shapes = {
-    "body": ("b", 4), "rest": ("b", 12), "dof": ("n", 5), "sign": ("n",), "mass": ("b", 4),
-    "solid": ("solids", SOLID_WIDTH), "corner": ("corners", 3), "ball": ("balls", 4), "field": ("fields",),
-    "touch": ("touches", 4), "pair": ("pairs", 2),
-}  # fmt: skip
-SPRING_SHAPES: Shapes = {
-    "kind": ("g", 4),
-    "constants": ("g", CONSTANTS),
-    "targets": ("g", TARGETS),
-    "pull": ("n",),
-    "home": ("n",),
-}
-INTEGERS = frozenset({"body", "dof", "touch", "pair", "kind"})
 
-# The shape of every array of a Workspace, in order; the sizes are those of the head of this file, and sticky: g + 1
-WORKSPACE_SHAPES: Shapes = {
-    "sine": ("n",), "cosine": ("n",), "origin": (3,), "position": ("b", 3), "rotation": ("b", 9), "twist": ("n", 6),
-    "wrench": ("b", 6), "stiffness": ("b", 21), "gradient": ("n",), "hessian": ("n", "d"), "factor": ("n", "d"),
-    "step": ("n",), "trial": ("n",), "best": ("n",), "spare": ("n",), "anchor": ("n",), "path": ("n",),
-    "chain": (6, "d"), "frame": (9,), "error": ("g",), "sticky": ("sticky",), "row": (CONSTANTS,),
-    "target": (TARGETS,), "load": (27,), "local": (LOCAL,), "center": (3,), "mass": ("b", 4), "column": ("n", 3),
-    "ball": ("b", 3), "memory": (MEMORY,),
-}  # fmt: skip
+def shapes_of(record: Any) -> Shapes:
+    """Return the shapes of the arrays of a named tuple; an array of integers has `int` before its shape."""
+    hints = get_type_hints(record, include_extras=True)
+    return {name: tuple(one for one in hint.__metadata__ if one is not int) for name, hint in hints.items()}
+
+
+FIGURE_SHAPES, SPRING_SHAPES, WORKSPACE_SHAPES = shapes_of(Figure), shapes_of(Springs), shapes_of(Workspace)
+_HINTS = get_type_hints(Figure, include_extras=True) | get_type_hints(Springs, include_extras=True)
+INTEGERS = frozenset(name for name, hint in _HINTS.items() if int in hint.__metadata__)
 
 
 def size_of(shapes: Shapes, **sizes: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,8 @@ from posable.engine.layout import (
     EVALUATIONS,
     ROBUST,
     SPRING_KIND,
-    Shapes,
     carver,
+    shapes_of,
     size_of,
 )
 from posable.engine.reference import vector_columns
@@ -51,31 +51,28 @@ PASSES = 4  # repeated solves of a step because a dof reached its bound
 class Linear(NamedTuple):
     """The linear problem at one pose, in scratch memory; k = max(m, n)."""
 
-    residual: np.ndarray  # (m,)
-    jacobian: np.ndarray  # (m, n) of the residuals
-    active: np.ndarray  # (m, n): its columns times the joints' strength, zero where stopped; methods may overwrite it
-    right: np.ndarray  # (m,): wanted change of the residuals; methods may overwrite it
-    wanted: np.ndarray  # (m,): V + J z
-    step: np.ndarray  # (n,)
-    control: np.ndarray  # (n,): z
-    stopped: np.ndarray  # (n,): 1 where a dof is fixed at its bound
-    moved: np.ndarray  # (n,): the step of a stopped dof
-    low: np.ndarray  # (n,): the box during the solve
-    high: np.ndarray  # (n,)
-    first: np.ndarray  # (k, k) the method's own
-    vectors: np.ndarray  # (4, k)
-    gains: np.ndarray  # (n,) of the control term
-    toward: np.ndarray  # (n,) [rad, m]
-    strength: np.ndarray  # (n,) of the joints
-    roots: np.ndarray  # (g, 9) of the springs' weights
+    residual: Annotated[np.ndarray, "m"]
+    jacobian: Annotated[np.ndarray, "m", "n"]  # of the residuals
+    active: Annotated[
+        np.ndarray, "m", "n"
+    ]  # columns times the joints' strength, 0 where stopped; methods may overwrite it
+    right: Annotated[np.ndarray, "m"]  # wanted change of the residuals; methods may overwrite it
+    wanted: Annotated[np.ndarray, "m"]  # V + J z
+    step: Annotated[np.ndarray, "n"]
+    control: Annotated[np.ndarray, "n"]  # z
+    stopped: Annotated[np.ndarray, "n"]  # 1 where a dof is fixed at its bound
+    moved: Annotated[np.ndarray, "n"]  # the step of a stopped dof
+    low: Annotated[np.ndarray, "n"]  # the box during the solve
+    high: Annotated[np.ndarray, "n"]
+    first: Annotated[np.ndarray, "k", "k"]  # the method's own
+    vectors: Annotated[np.ndarray, 4, "k"]
+    gains: Annotated[np.ndarray, "n"]  # of the control term
+    toward: Annotated[np.ndarray, "n"]  # [rad, m]
+    strength: Annotated[np.ndarray, "n"]  # of the joints
+    roots: Annotated[np.ndarray, "g", 9]  # of the springs' weights
 
 
-LINEAR_SHAPES: Shapes = {
-    "residual": ("m",), "jacobian": ("m", "n"), "active": ("m", "n"), "right": ("m",), "wanted": ("m",),
-    **dict.fromkeys(("step", "control", "stopped", "moved", "low", "high"), ("n",)), "first": ("k", "k"),
-    "vectors": (4, "k"), **dict.fromkeys(("gains", "toward", "strength"), ("n",)),
-    "roots": ("g", 9),
-}  # fmt: skip
+LINEAR_SHAPES = shapes_of(Linear)
 carve_linear = carver(Linear, LINEAR_SHAPES, "m, n, k, g")
 
 
