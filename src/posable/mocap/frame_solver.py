@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,16 +37,19 @@ from posable.problem import Problem
 
 # --- Kernels ---
 
-# Entries of the options of `solve_frames`, beside the params of its Newton steps (engine/newton.py)
-(
-    ENERGY_TOLERANCE,  # energy below which a frame is done
-    MIN_GAIN,  # fraction of the energy that a step must gain; otherwise it is the last
-    EXTRAPOLATION,  # fraction of the last change that the prediction repeats; 0 starts from the last pose
-    HALF_TURN_RATIO,  # ratio to the usual starting energy above which half turns are tried first; 0: never
-    INDEPENDENT,  # 1: frames start from their own rows of poses, pulled to `home`, 2: pulled to these rows;
-    # 0: from the prediction, pulled to it
-    MAX_DEVIATION,  # [rad, m] largest deviation of a dof from its prediction; 0: unlimited
-) = range(6)
+
+class FrameRules(NamedTuple):
+    """How `solve_frames` starts and ends a frame, beside the params of its Newton steps (engine/newton.py)."""
+
+    energy_tolerance: float  # energy below which a frame is done
+    min_gain: float  # fraction of the energy that a step must gain; otherwise it is the last
+    extrapolation: float  # fraction of the last change that the prediction repeats; 0 starts from the last pose
+    half_turn_ratio: float  # ratio to the usual starting energy above which half turns are tried first; 0: never
+    # 1: frames start from their own rows of poses, pulled to `home`, 2: pulled to these rows; 0: from the prediction,
+    # pulled to it
+    independent: float
+    max_deviation: float  # [rad, m] largest deviation of a dof from its prediction; 0: unlimited
+
 
 # Columns of the notes on each frame
 ENERGY, ITERATIONS, EVALUATIONS, SEEN, TURNED = range(5)
@@ -76,17 +80,17 @@ def set_targets(row, target, markers, points, robust, t):
 
 
 @kernel
-def minimize_frame(figure, order, springs, lower, upper, theta, ws, fixed, scale, params, options, state, note):
+def minimize_frame(figure, order, springs, lower, upper, theta, ws, fixed, scale, params, rules, state, note):
     """Minimise the energy of one frame from theta (n,), already evaluated, in place, with Newton steps."""
     state[layout.EVALUATIONS], state[layout.ITERATIONS] = 1.0, 0.0
     trace = ws.hessian[:0]
-    while state[layout.ITERATIONS] < params[MAX_ITERATIONS] and state[layout.ENERGY] > options[ENERGY_TOLERANCE]:
+    while state[layout.ITERATIONS] < params[MAX_ITERATIONS] and state[layout.ENERGY] > rules.energy_tolerance:
         state[layout.ITERATIONS] += 1.0
         before = state[layout.ENERGY]
         if not iterate(figure, order, springs, lower, upper, theta, ws, fixed, scale, state, params, trace):
             state[layout.ENERGY] = energy_at(figure, springs, theta, ws)
             break
-        if before - state[layout.ENERGY] < options[MIN_GAIN] * before:
+        if before - state[layout.ENERGY] < rules.min_gain * before:
             break
     note[ENERGY], note[ITERATIONS] = state[layout.ENERGY], state[layout.ITERATIONS]
     note[EVALUATIONS] = state[layout.EVALUATIONS]
@@ -169,7 +173,7 @@ def unwrap_last(figure, theta, last):
 @entry
 def solve_frames(
     figure, order, kind, constants, targets, robust, pull, home, lower, upper, low, high,
-    markers, points, poses, last, before, work, d, params, options, state, errors, notes,
+    markers, points, poses, last, before, work, d, params, rules, state, errors, notes,
 ):  # fmt: skip
     """Solve the frames of a clip one after the other.
 
@@ -191,17 +195,17 @@ def solve_frames(
         notes[t, SEEN] = float(g)
         if markers.shape[0] > 0:
             notes[t, SEEN] = float(set_targets(row, springs.targets, markers, points, robust, t))
-        if options[INDEPENDENT] == 0.0:
+        if rules.independent == 0.0:
             for i in range(n):
-                home[i] = theta[i] = last[i] + options[EXTRAPOLATION] * (last[i] - before[i])
-        if options[INDEPENDENT] == 2.0:
+                home[i] = theta[i] = last[i] + rules.extrapolation * (last[i] - before[i])
+        if rules.independent == 2.0:
             copy_into(theta, home)
         project(theta, lower, upper)
         deviation_box(theta, lower, upper, low, high, math.inf)
         notes[t, TURNED] = 0.0
         state[layout.ENERGY] = energy = energy_at(figure, springs, theta, ws)
-        if options[HALF_TURN_RATIO] > 0.0:
-            if usual >= 0.0 and energy > options[HALF_TURN_RATIO] * usual:
+        if rules.half_turn_ratio > 0.0:
+            if usual >= 0.0 and energy > rules.half_turn_ratio * usual:
                 try_half_turns(figure, springs, lower, upper, theta, ws, notes[t])
                 state[layout.ENERGY] = energy_at(figure, springs, theta, ws)
             if t > 1 or usual >= 0.0:  # the first start is arbitrary and does not count
@@ -209,9 +213,9 @@ def solve_frames(
             elif t == 0:
                 usual = -1.0
         state[layout.DAMPING] = min(state[layout.DAMPING], params[FIRST_DAMPING])
-        if options[MAX_DEVIATION] > 0.0 and options[INDEPENDENT] == 0.0 and notes[t, TURNED] == 0.0:
-            deviation_box(theta, lower, upper, low, high, options[MAX_DEVIATION])
-        minimize_frame(figure, order, springs, low, high, theta, ws, fixed, scale, params, options, state, notes[t])
+        if rules.max_deviation > 0.0 and rules.independent == 0.0 and notes[t, TURNED] == 0.0:
+            deviation_box(theta, lower, upper, low, high, rules.max_deviation)
+        minimize_frame(figure, order, springs, low, high, theta, ws, fixed, scale, params, rules, state, notes[t])
         for k in range(g):
             errors[t, k] = ws.error[k] if row[k, ROBUST] >= 0.0 else math.nan
         if recentre_all(figure, theta, lower, upper):
@@ -265,19 +269,11 @@ class FrameOptions:
             )
         )  # fmt: skip
 
-    def packed(self) -> np.ndarray:
-        """Return the options of `solve_frames`, in the order of its entries."""
-        return np.array(
-            (
-                self.energy_tolerance,
-                self.min_gain,
-                self.extrapolation,
-                self.half_turn_ratio,
-                2.0 if self.keep else self.independent,
-                self.max_deviation,
-            ),
-            dtype=float,
-        )
+    def rules(self) -> FrameRules:
+        """Return how `solve_frames` starts and ends a frame."""
+        start = 2.0 if self.keep else self.independent
+        ends = (self.energy_tolerance, self.min_gain, self.extrapolation, self.half_turn_ratio)
+        return FrameRules(*map(float, (*ends, start, self.max_deviation)))
 
 
 class FrameSolver:
@@ -325,7 +321,7 @@ class FrameSolver:
             self.robust, self.pull[dofs] * options.pull, home[dofs], self.lower[dofs], self.upper[dofs],
             np.empty(n), np.empty(n), np.ascontiguousarray(targets), np.ascontiguousarray(points), own, last[dofs],
             before[dofs], np.empty(problem.work_size), part.depth,
-            options.params(), options.packed(), np.zeros(STATE_WIDTH), errors, notes,
+            options.params(), options.rules(), np.zeros(STATE_WIDTH), errors, notes,
         )  # fmt: skip
         if own is not poses:
             poses[:] = np.clip(last, self.lower, self.upper)
