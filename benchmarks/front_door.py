@@ -1,4 +1,4 @@
-"""The cost of a call of `Session` and `solve`, optionally compared with another version; every result is verified.
+"""The cost of a call of `Session` and `solve`, optionally compared with another version, and of a batch on two cores.
 
     python -m benchmarks.front_door [--before FOLDER] [--passes 5] [--data ../shared/data]
 
@@ -174,6 +174,34 @@ def measure(data: Path | None, passes: int) -> dict:
     return out
 
 
+# --- A batch on several cores ---
+
+
+def batch_times(ps, threads: tuple[int, ...], passes: int, count: int = 20_000) -> dict[int, float]:
+    """Return the time [s] of a batch of random reachable Panda poses on each number of threads, the best of all passes.
+
+    The numbers of threads alternate. Every answer must be solved, by forward kinematics, with the same bits each time.
+    """
+    skeleton = ps.figures.panda()
+    poses = np.random.default_rng(2).uniform(skeleton.lower, skeleton.upper, size=(count, skeleton.size))
+    wanted = ps.forward(skeleton, poses).matrix("hand")
+    goal, start = ps.goals.Pose("hand", wanted), (skeleton.lower + skeleton.upper) / 2
+    result = ps.solve(skeleton, goal, start=start, restarts=100, natural=False)
+    best, bits = dict.fromkeys(threads, np.inf), {result.pose.tobytes()}
+    for _ in range(passes):
+        for number in threads:
+            begin = time.perf_counter()
+            result = ps.solve(skeleton, goal, start=start, restarts=100, natural=False, threads=number)
+            seconds = time.perf_counter() - begin
+            best[number] = min(best[number], seconds)
+            bits.add(result.pose.tobytes())
+    assert len(bits) == 1, "the number of threads changed an answer"
+    assert result.ok.all()
+    some = slice(0, count, 100)
+    assert solved(skeleton, result.pose[some], {"hand": wanted[some]}).all()
+    return best
+
+
 # --- Both states in one run ---
 
 
@@ -230,6 +258,13 @@ def evidence(page) -> None:
     page.table("Cost of a call through `Session` and `solve`, with goals moved each time", columns, rows)
     for row in rows:
         page.value(row[0], dict(zip(columns[1:], row[1:], strict=True)))
+    import posable as ps
+
+    count = page.pick(20_000, 1_000)
+    times = batch_times(ps, (1, 2), page.pick(7, 1), count)
+    table = [[number, times[number] * 1e3, times[1] / times[number]] for number in times]
+    page.table(f"A batch of {count:,} Panda poses", ["threads", "ms", "times one thread"], table)
+    page.value("two threads against one", times[1] / times[2])
 
 
 def main() -> None:
