@@ -243,6 +243,8 @@ class TargetBody:
             height, heel, toe = low.min(), along.min(), along.max()
             ball = height
             left, right = wide.max(), wide.min()
+            if f"toe.{side}" in plan and not plan.skeleton.shapes:  # skin: a foot rolls about the joint of its toes
+                toe = max(float(plan.place(f"toe.{side}") @ ahead), heel)
         else:
             names = self.below[joint]
             places = np.array([plan.rest.position(name) for name in names])
