@@ -138,8 +138,9 @@ def other_gaps(actor: ps.Skeleton, markers: ps.Markers) -> Iterator[Gap]:
         joints = tuple(bone for bone in bones if actor.joint(bone).parent in bones)
         if sites and joints:
             yield Gap("arm and leg", seconds, start, sites, joints)
-        second = tuple(name for name in markers.names if base_name(name) in actor.site_names)[k % 2 :: 2]
-        yield Gap("every second marker", seconds, start, tuple(base_name(name) for name in second), actor.names)
+        used = {name if name in actor.site_names else base_name(name): None for name in markers.names}
+        second = tuple(name for name in used if name in actor.site_names)[k % 2 :: 2]
+        yield Gap("every second marker", seconds, start, second, actor.names)
 
 
 def gaps(actor: ps.Skeleton, markers: ps.Markers, rng: np.random.Generator) -> Iterator[Gap]:
@@ -175,7 +176,7 @@ def measured(take: Recording, data: Path) -> list[list[Any]]:
         for gap in of_all:
             places = markers.positions.copy()
             end = gap.start + round(gap.seconds * markers.fps)
-            gone = [k for k, name in enumerate(markers.names) if base_name(name) in gap.sites]
+            gone = [k for k, name in enumerate(markers.names) if not {name, base_name(name)}.isdisjoint(gap.sites)]
             places[gap.start : end, gone] = np.nan
             found = ps.track(actor, replace(markers, positions=places), threads=1)
             columns = [clean.names.index(name) for name in gap.joints]

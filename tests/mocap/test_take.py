@@ -1,5 +1,7 @@
 """Uncertainty of a pose against the spread of poses solved for markers with random noise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,12 @@ def test_frames_without_markers_are_not_known():
     assert np.isnan(told.deviation[1]).all()
     assert told.noise == pytest.approx(1e-3, rel=1.0)
     assert len(uncertainty_of(motion, names, errors, most=2).frames) == 2
+
+
+def test_markers_named_like_sites_with_a_prefix_are_found(human, markers):
+    """Mixamo's bones have a colon in their names, and so may sites on them."""
+    sites = [replace(site, name=f"mixamorig:{site.name}") for site in human.sites]
+    named = replace(markers, names=tuple(f"mixamorig:{name}" for name in markers.names))
+    take = ps.track(human.replace(sites=sites), named)
+    assert take.report.unmatched == ()
+    assert take.report.mean < 1e-3

@@ -65,8 +65,9 @@ class MarkerSource:
     def __init__(self, actor: Skeleton, markers: Markers):
         self.markers, self.actor = markers_for("track", markers), actor
         self.total = len(markers)
-        wanted = {base_name(name): i for i, name in reversed(list(enumerate(markers.names)))}
         known = set(actor.site_names)
+        names = [name if name in known else base_name(name) for name in markers.names]
+        wanted = {name: i for i, name in reversed(list(enumerate(names)))}
         self.sites = [name for name in sorted(wanted, key=wanted.__getitem__) if name in known]  # in the file's order
         self.columns = [wanted[site] for site in self.sites]
         self.unmatched = tuple(name for i, name in enumerate(markers.names) if i not in set(self.columns))
