@@ -144,6 +144,22 @@ def test_a_leg_that_is_lost_does_not_hold_back_a_body_that_spins(data_dir):
         assert np.linalg.norm(found.position(joint) - frames.position(joint), axis=-1).max() < 0.15, joint
 
 
+def test_bones_that_are_seen_stay_on_their_markers_while_every_second_one_is_hidden(data_dir):
+    """With fewer markers, joints make up for each other: their angles differ, and halfway they would not."""
+    motion = ps.load(data_dir / "bvh/mixamo_test_freebvh.bvh").motion
+    moving = [joint.name for joint in motion.skeleton.joints if joint.motion.dofs]
+    sites = [ps.Site(f"{name}_{k}", name, 0.05 * np.eye(3)[k]) for name in moving for k in range(3)]
+    figure, names = motion.skeleton.replace(sites=sites), tuple(site.name for site in sites)
+    frames = ps.forward(figure, motion.poses)
+    places = np.stack([frames.position(name) for name in names], axis=1)
+    markers = ps.Markers(names, places + np.random.default_rng(0).normal(0.0, 3e-4, places.shape), motion.fps)
+    gone = np.zeros(places.shape[:2], dtype=bool)
+    gone[43:58, 1::2] = True
+    found = ps.forward(figure, ps.track(figure, with_holes(markers, gone), threads=1).motion.poses)
+    for joint in ("mixamorig:Hips", "mixamorig:Head", "mixamorig:LeftFoot", "mixamorig:RightHand"):
+        assert np.linalg.norm(found.position(joint) - frames.position(joint), axis=-1).max() < 0.05, joint
+
+
 def test_a_path_that_gains_speed_is_continued_exactly():
     times = np.arange(40.0)[:, None, None]
     path = np.concatenate([0.002 * times**2 - 0.05 * times, 0.01 * times, -0.001 * times**2], axis=2)

@@ -26,7 +26,7 @@ from posable.mocap.root_align import (
     with_room,
 )
 from posable.mocap.take import BLIND, FAILED, OK, REPAIRED, MarkerSource, Take, report_of
-from posable.mocap.unwrap import JUMP, continuous, open_box, same_branch, within_turns
+from posable.mocap.unwrap import JUMP, continuous, open_box, same_branch, with_ends, within_turns
 from posable.model.kinematics import Frames, forward, path_of
 from posable.model.motion import Markers, Motion, markers_for
 from posable.model.skeleton import Skeleton
@@ -394,12 +394,18 @@ def _follow_the_seen(actor: Skeleton, frame_solver: FrameSolver, source: MarkerS
         places[b - first :, gone[b - first - 1]] = np.nan
         found = np.empty((end - first, actor.size))
         frame_solver(_options(source.markers.fps), found, targets=places, last=poses[first])
-        if np.abs(poses[b] - found[b - first]).max() > JUMP:  # the body spun, and lines held it back
-            poses[b:] = continuous(actor, np.vstack([found[b - first], poses[b:]]))[1:]
-        before, after = poses[a - 1] - found[a - 1 - first], poses[b] - found[b - first]
-        share = np.linspace(0.0, 1.0, b - a + 2)[1:-1, None]
-        found = found[a - first : b - first] + (1.0 - share) * before + share * after
-        poses[a:b] = np.where(loose[a:b], poses[a:b], found)
+        rows = slice(a - 1 - first, b + 1 - first)
+        part = with_ends(actor, found[rows], poses[[a - 1, b]])
+        seen = places[rows]
+        worse = frame_errors(frame_solver.measure(part, seen)) - frame_errors(frame_solver.measure(found[rows], seen))
+        if np.nanmax(np.append(worse[1:-1], 0.0)) > BRIDGE:  # joints that make up for each other do not do so halfway
+            inner = part[1:-1].copy()
+            frame_solver(ANCHOR, inner, targets=seen[1:-1])
+            part[1:-1] = inner
+        part = continuous(actor, part)
+        if np.abs(poses[b] - part[-1]).max() > JUMP:  # the body spun, and lines held it back
+            poses[b:] = continuous(actor, np.vstack([part[-2:-1], poses[b:]]))[1:]
+        poses[a:b] = np.where(loose[a:b], poses[a:b], part[1:-1])
 
 
 def _follow_paths(actor: Skeleton, source: MarkerSource, poses: np.ndarray, limits: bool) -> None:

@@ -1,4 +1,4 @@
-"""Equivalent angles: whole turns, and the second triple of Euler angles."""
+"""Equivalent angles: whole turns, and the second triple of Euler angles; poses moved to meet others at their ends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from posable.engine.joints import ROTVEC, TURN
 from posable.model.joint_values import joint_transform, rotation_values, turns_freely
@@ -117,4 +118,22 @@ def continuous(skeleton: Skeleton, poses: np.ndarray) -> np.ndarray:
                 near = values[k] = rotation_values(joint.motion, turned[k : k + 1], near[None])[0]
             out[t:, part] = values
             break
+    return out
+
+
+def with_ends(skeleton: Skeleton, poses: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return poses (t, n) with the first and the last moved to ends (2, n), and those between by shares of both ways.
+
+    Rotations are turned by shares of a turn: values of the same rotation may be far apart.
+    """
+    share = np.linspace(0.0, 1.0, len(poses))[:, None]
+    out = poses + (1.0 - share) * (ends[0] - poses[0]) + share * (ends[1] - poses[-1])
+    for joint, where in zip(skeleton.joints, skeleton.slices, strict=True):
+        if turns_freely(joint.motion):
+            turns = slice(where.stop - 3, where.stop)
+            rotation = joint_transform(joint.motion, poses[:, where])[1]
+            wanted = joint_transform(joint.motion, ends[:, where])[1]
+            first, last = ((wanted[k] * rotation[k].inv()).as_rotvec() for k in (0, -1))
+            turned = Rotation.from_rotvec((1.0 - share) * first + share * last) * rotation
+            out[:, turns] = rotation_values(joint.motion, turned, np.vstack([ends[:1, turns], poses[1:, turns]]))
     return out
