@@ -264,10 +264,11 @@ def solved_clear(problem: Problem, method: Solver, options: SolveOptions) -> Raw
     """Solve a problem with NoCollision: without it first, and with it if the pose collides.
 
     Most poses do not collide, and one that does not and reaches its goals is as good as any other. One that reaches
-    them and collides by less than SHALLOW is where the second run begins; shapes that are deep in each other often push
-    in a direction that leads nowhere.
+    them and collides by less than SHALLOW is where the second run begins. Shapes that are deeper in each other often
+    push in a direction that leads nowhere: the joints between them then begin again, and the others where they are.
     """
     from posable.goals.collision import NoCollision
+    from posable.model.collision import retreated
 
     others = [goal for goal in problem.given_goals if not isinstance(goal, NoCollision)]
     if not others:
@@ -278,9 +279,13 @@ def solved_clear(problem: Problem, method: Solver, options: SolveOptions) -> Raw
     raw.good, raw.errors, _ = evaluate(problem, raw.poses, options)
     rest = np.flatnonzero(raw.good == 0)
     if len(rest):
-        allowed = np.where(problem.kind[:, SPRING_KIND] == COLLISION_SPRING, SHALLOW, problem.tolerances)
-        near = (raw.errors[rest] <= allowed).all(axis=1, keepdims=True)
-        starts = np.where(near, raw.poses[rest], options.starts[rest])
+        collision = problem.kind[:, SPRING_KIND] == COLLISION_SPRING
+        missed = raw.errors[rest] > problem.tolerances
+        reached = ~(missed & ~collision).any(axis=1)
+        deep = ((raw.errors[rest] > SHALLOW) & collision).any(axis=1)
+        starts = np.where(reached[:, None], raw.poses[rest], options.starts[rest])
+        if (both := reached & deep).any():
+            starts[both] = retreated(problem.figure, starts[both], options.starts[rest[both]])
         other = method.run(problem.rows(rest), options._replace(starts=starts))
         raw.put(rest, other)  # of the run that answers
         raw.good = None if other.good is None else np.where(raw.good == 0, 0, 1)

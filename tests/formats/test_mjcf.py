@@ -1,12 +1,13 @@
 """MJCF: everything that MuJoCo computes from a file, against MuJoCo itself."""
 
-import warnings
+import pickle
 
 import numpy as np
 import pytest
 
 import posable as ps
 from posable.errors import FormatError, PosableWarning
+from posable.model.collision import distances
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -327,13 +328,40 @@ def test_a_texture_colors_the_faces(tmp_path):
     assert not red[slanted]  # the slanted face is blue in the file
 
 
-@pytest.mark.parametrize(("bits", "warns"), [('contype="2" conaffinity="4"', True), ("", False)])
-def test_listed_pairs_that_are_not_checked_are_said(bits, warns):
-    text = f"""<mujoco><worldbody>
-      <body><joint name="a" type="slide"/><geom name="one" size="0.1"/></body>
-      <body pos="1 0 0"><joint name="b" type="slide"/><geom name="two" size="0.1" {bits}/></body></worldbody>
-      <contact><pair geom1="one" geom2="two"/></contact></mujoco>"""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        ps.load(text, format="mjcf")
-    assert any("not checked: one and two" in str(warning.message) for warning in caught) == warns
+PAIRS = """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1" contype="0" conaffinity="0"/>
+  <body name="A" pos="0 0 1"><joint name="a" type="slide"/>
+    <geom name="one" size="0.1" {bits}/><geom name="beside" size="0.1" pos="0 0.05 0" {bits}/>
+    <body name="B"><joint name="b" axis="1 0 0" type="slide"/><geom name="two" size="0.1" {bits}/></body></body>
+  <body name="C" pos="0 0 2"><joint name="c" axis="1 0 0" type="slide"/><geom name="three" size="0.1" {bits}/></body>
+  </worldbody><contact><exclude body1="A" body2="C"/><pair geom1="one" geom2="two"/><pair geom1="three" geom2="one"/>
+  <pair geom1="two" geom2="floor"/></contact></mujoco>"""
+
+
+@pytest.mark.parametrize("bits", ['contype="0" conaffinity="0"', 'contype="2" conaffinity="4"', ""])
+def test_explicit_pairs_are_checked_whatever_else_the_file_says(bits, tmp_path):
+    """Neighbours, excluded bodies, unmatched bits: as in MuJoCo, and no other geoms of these bodies."""
+    path = tmp_path / "pairs.xml"
+    path.write_text(PAIRS.format(bits=bits))
+    skeleton = ps.load(path).skeleton
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    rng = np.random.default_rng(0)
+    touched = set()
+    for pose in rng.uniform([-1.2, -0.3, -0.3], [1.2, 0.3, 0.3], (200, 3)):
+        data.qpos[:] = skeleton.to_qpos(pose)
+        mujoco.mj_forward(model, data)
+        theirs = {frozenset(model.geom(int(g)).name for g in contact.geom): contact.dist for contact in data.contact}
+        ours = {frozenset((a, b)): d for a, b, d in distances(skeleton, pose, within=0.0)}
+        assert theirs.keys() == ours.keys()
+        assert all(abs(ours[pair] - distance) < 1e-6 for pair, distance in theirs.items())
+        touched |= {*theirs}
+    assert {frozenset(("one", "two")), frozenset(("three", "one")), frozenset(("two", "floor"))} <= touched
+    again = pickle.loads(pickle.dumps(skeleton))
+    assert again == skeleton
+    assert again.shapes[1].partners == skeleton.shapes[1].partners != ()
+
+
+def test_explicit_pairs_survive_a_file_of_ours(tmp_path):
+    skeleton = ps.load(PAIRS.format(bits=""), format="mjcf").skeleton
+    ps.save(tmp_path / "pairs.npz", ps.Motion(skeleton, skeleton.rest[None], fps=30.0))
+    assert ps.load(tmp_path / "pairs.npz").skeleton == skeleton

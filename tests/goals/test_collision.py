@@ -6,7 +6,7 @@ import pytest
 import posable as ps
 from posable.errors import GoalError, PosableError, PosableWarning, SolverError
 from posable.model import shapes
-from posable.model.collision import candidate_pairs, couple, distances
+from posable.model.collision import candidate_pairs, couple, distances, retreated
 
 
 def arm(count=5):
@@ -32,6 +32,40 @@ def test_pairs_are_chosen():
     assert figure.replace(shapes=always).collision_pairs == ()  # they touch at every pose
     never = [shapes.sphere("base", 0.01), shapes.sphere("j1", 0.01)]
     assert figure.replace(shapes=never).collision_pairs == ()  # 20 cm apart at every pose
+
+
+def test_pairs_that_rarely_meet_are_checked():
+    """Two arms whose fingertips can meet, which none of the random poses at which pairs are examined shows."""
+    joints, solids = [ps.Joint("base", ps.Fixed())], []
+    for side, x in (("l", -0.85), ("r", 0.85)):
+        above = "base"
+        for k in range(4):
+            offset = (x, 0, 0) if k == 0 else (0.25, 0, 0)
+            joints.append(ps.Joint(f"{side}{k}", ps.Ball("rotvec"), above, offset=offset))
+            above = f"{side}{k}"
+        solids.append(shapes.sphere(above, 0.01, (0.25, 0, 0), name=side))
+    figure = ps.Skeleton(joints, [ps.Site(s, f"{s}3", (0.25, 0, 0)) for s in "lr"], shapes=solids)
+    rng = np.random.default_rng(0)
+    near = [distances(figure.replace(collision_pairs=[("l3", "r3")]), pose, within=0.05)
+            for pose in rng.uniform(-np.pi, np.pi, (1000, figure.size))]  # fmt: skip
+    assert not any(near)
+    assert figure.collision_pairs == (("l3", "r3"),)
+
+
+def test_deep_overlaps_begin_again_between_their_bodies_only():
+    """Two arms on a slide: of the one that is inside the wall post, its own joints go back, all else stays."""
+    joints = [ps.Joint("cart", ps.Prismatic("z"))]
+    solids = [shapes.box("cart", (0.1, 0.1, 0.1))]
+    for side, x in (("l", -0.4), ("r", 0.4)):
+        joints += [ps.Joint(f"{side}0", ps.Revolute("y"), "cart", offset=(x, 0, 0)),
+                   ps.Joint(f"{side}1", ps.Revolute("y"), f"{side}0", offset=(0, 0, 0.3))]  # fmt: skip
+        solids.append(shapes.capsule(f"{side}1", (0, 0, 0), (0, 0, 0.3), 0.03))
+    figure = ps.Skeleton(joints, shapes=solids, collision_pairs=[("cart", "l1"), ("cart", "r1"), ("l1", "r1")])
+    problem = ps.Problem(figure, ps.goals.NoCollision())
+    start, pose = np.zeros((1, 5)), np.array([[0.3, 1.2, 2.0, -0.2, 0.3]])  # the left arm reaches into the cart
+    assert [pair[:2] for pair in distances(figure, pose[0], within=0.0)] == [("cart", "l1")]
+    np.testing.assert_array_equal(retreated(problem.figure, pose, start), [[0.3, 0.0, 0.0, -0.2, 0.3]])
+    np.testing.assert_array_equal(pose, [[0.3, 1.2, 2.0, -0.2, 0.3]])
 
 
 def test_a_leader_may_follow_another_leader():

@@ -19,9 +19,12 @@ from posable.engine.layout import (
     CONTACT_WIDTH,
     CONTACTS,
     CONTACTS_FOUND,
+    FIRST,
+    LAST,
     MAX_CONTACTS,
     MEASURE,
     OTHER_ENERGY,
+    PARENT,
     PLACEMENT_STAMP,
     POINT,
     RADIUS,
@@ -338,3 +341,41 @@ def measure_pairs(figure, poses, work, first, last, size, distances):
         for p in range(first, last):
             d, _ = solid_distance(figure, ws, figure.pair[p, 0], figure.pair[p, 1], size, FAR, ws.memory)
             distances[t, p - first] = d
+
+
+@kernel
+def bodies_overlap(figure, ws, q):
+    """Return whether any solids of the two bodies in row q of figure.touch overlap."""
+    if bodies_apart(figure, ws, figure.touch[q, 0], figure.touch[q, 1], 0.0):
+        return False
+    for p in range(figure.touch[q, 2], figure.touch[q, 3]):
+        d, _ = solid_distance(figure, ws, figure.pair[p, 0], figure.pair[p, 1], 0.0, 0.0, ws.memory)
+        if d < 0.0:
+            return True
+    return False
+
+
+@entry
+def retreat(figure, poses, starts, work):
+    """Move the dofs between bodies that overlap, in poses (t, n), back to where they start: starts (t, n).
+
+    Dofs that move both bodies of such a pair, or none, stay. work: the workspace and n numbers more.
+    """
+    ws, own = workspace(figure, 0, work, 1)
+    between = own[: poses.shape[1]]
+    for t in range(poses.shape[0]):
+        forward(figure, poses[t], ws)
+        place_balls(figure, ws)
+        for q in range(figure.touch.shape[0]):
+            if not bodies_overlap(figure, ws, q):
+                continue
+            clear(between)
+            for side in range(2):
+                body = figure.touch[q, side]
+                while body >= 0:
+                    for i in range(figure.body[body, FIRST], figure.body[body, LAST]):
+                        between[i] += 1.0
+                    body = figure.body[body, PARENT]
+            for i in range(poses.shape[1]):
+                if between[i] == 1.0:
+                    poses[t, i] = starts[t, i]

@@ -19,7 +19,6 @@ from posable.formats.base import MAX_JOINTS, Format, Options, build_skeleton
 from posable.formats.scene import Mesh, Scene
 from posable.formats.source import Source
 from posable.model import shapes as solids
-from posable.model.collision import candidate_pairs, shape_pairs
 from posable.model.joints import Ball, Fixed, Free, Joint, Prismatic, Revolute, Site
 from posable.model.shapes import WORLD, Shape
 from posable.model.skeleton import Skeleton
@@ -57,14 +56,10 @@ def read(source: Source, options: Options) -> Scene:
     sites, loops = _sites(source, model, tree)
     joints = [_with_limits(joint, fixed_values) for joint in tree.joints]
     shapes, meshes = _geoms(source, model, tree)
-    pairs = _explicit_pairs(model, tree)
     skeleton = build_skeleton(
         source, joints, sites, name=_model_name(model), up=_up(source, model), couplings=couplings,
         info={"format": "mjcf"}, loops=loops, shapes=shapes, disabled_pairs=_excluded(model, tree),
-        collision_pairs=pairs,
     )  # fmt: skip
-    if model.npair and pairs is None:
-        _warn_of_unchecked_pairs(source, model, tree, skeleton)
     if model.nkey:
         skeleton = skeleton.replace(named_poses=_keyframes(model, skeleton))
     return Scene(skeleton=skeleton, meshes=tuple(meshes), name=skeleton.name)
@@ -449,8 +444,8 @@ def _geoms(source: Source, model: Any, tree: _JointTree) -> tuple[list[Shape], l
     """Return the collision geoms as shapes, and the visual meshes."""
     count = model.ngeom
     bits = (np.asarray(model.geom_contype) | np.asarray(model.geom_conaffinity)) != 0
-    paired = {int(g) for pair in (model.pair_geom1, model.pair_geom2) for g in pair}
-    collides = [bool(bits[g]) or g in paired for g in range(count)]
+    partners = _partners(model, tree)
+    collides = [bool(bits[g]) or g in partners for g in range(count)]
     if not any(collides) and count:
         collides = [int(model.geom_group[g]) >= _COLLISION_GROUP for g in range(count)]
         if any(collides):
@@ -471,6 +466,8 @@ def _geoms(source: Source, model: Any, tree: _JointTree) -> tuple[list[Shape], l
             if shape is None:
                 source.note(f"geom {name!r} is a height field or signed-distance plugin: not used for collision")
             else:
+                only_pairs = {"contype": 0, "conaffinity": 0} if g in partners and not bits[g] else {}
+                shape = replace(shape, partners=partners.get(g, ()), **only_pairs)
                 shapes.append(shape.moved(place.joint, offset, rotation))
     drawn = [(mesh.joint, mesh.name, mesh.vertices) for mesh in meshes if mesh.joint is not None]
     return shapes + solids.protruding(shapes, drawn), meshes
@@ -556,26 +553,13 @@ def _excluded(model: Any, tree: _JointTree) -> list[tuple[str, str]]:
     return [(tree.places[a].joint, tree.places[b].joint) for a, b in pairs]
 
 
-def _explicit_pairs(model: Any, tree: _JointTree) -> list[tuple[str, str]] | None:
-    """Return the pairs of joints if the file lists all that may collide; None: choose them."""
-    if not model.npair or ((model.geom_contype | model.geom_conaffinity) != 0).any():
-        return None
-    bodies = [(int(model.geom_bodyid[a]), int(model.geom_bodyid[b])) for a, b in zip(
-        model.pair_geom1, model.pair_geom2, strict=True)]  # fmt: skip
-    return list(dict.fromkeys((tree.places[a].joint, tree.places[b].joint) for a, b in bodies))
-
-
-def _warn_of_unchecked_pairs(source: Source, model: Any, tree: _JointTree, skeleton: Skeleton) -> None:
-    """Warn of the listed pairs of geoms that neither their bits nor their bodies allow to touch."""
-    checked = {frozenset((a.name, b.name)) for a, b in shape_pairs(skeleton, candidate_pairs(skeleton))}
-    listed = [tuple(_geom_name(model, tree, int(g)) for g in pair)
-              for pair in zip(model.pair_geom1, model.pair_geom2, strict=True)]  # fmt: skip
-    missed = [f"{a} and {b}" for a, b in listed if frozenset((a, b)) not in checked]
-    if missed:
-        shown = ", ".join(missed[:3]) + (f" and {len(missed) - 3} more" if len(missed) > 3 else "")
-        source.warn(
-            f"<pair> lists geoms that contype, <exclude> or being neighbours keep from colliding: not checked: {shown}"
-        )
+def _partners(model: Any, tree: _JointTree) -> dict[int, tuple[str, ...]]:
+    """Return, by geom, the names of the geoms that `<pair>` lets it collide with, whatever else the file says."""
+    partners: dict[int, tuple[str, ...]] = {}
+    for pair in zip(model.pair_geom1.tolist(), model.pair_geom2.tolist(), strict=True):
+        for one, other in (pair, pair[::-1]):
+            partners[one] = (*partners.get(one, ()), _geom_name(model, tree, other))
+    return partners
 
 
 FORMAT = Format(

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from posable.engine.collision import measure_pairs
+from posable.engine.collision import measure_pairs, retreat
 from posable.engine.layout import (
     CAPSULE,
     CAPSULE_AXIS,
@@ -42,7 +42,9 @@ MOST_SEEDS, SEED_SPACING = 48, 0.015  # starting points of the search for the di
 SURFACE_POINTS = 3000  # of which the seeds are chosen
 SAMPLES = 1000  # random poses at which pairs are examined
 ALWAYS = 0.95  # fraction of poses in contact above which a pair counts as always touching
-NEVER = 0.05  # [m] smallest distance over all poses above which a pair counts as never touching
+NEVER = 0.05  # [m] smallest distance over all poses above which a pair may count as never touching
+FEW_SAMPLES = 200  # of the poses, at which the distances of such pairs are measured
+RARELY = 1.0  # how much closer they may still come, relative to the way from their median to their smallest distance
 
 
 class SkeletonLike(Protocol):
@@ -436,11 +438,18 @@ def shape_pairs(skeleton: SkeletonLike, pairs: Iterable[tuple[str, str]]) -> lis
     return [(s, t) for a, b in pairs for s in on.get(a, ()) for t in on.get(b, ()) if s.may_touch(t)]
 
 
+def partner_pairs(skeleton: SkeletonLike) -> list[tuple[Shape, Shape]]:
+    """Return the pairs of shapes of which one names the other as a partner."""
+    if not any(shape.partners for shape in skeleton.shapes):
+        return []
+    return [(s, t) for i, s in enumerate(skeleton.shapes) for t in skeleton.shapes[i + 1 :] if s.partner_of(t)]
+
+
 def choose_pairs(skeleton: SkeletonLike) -> tuple[tuple[str, str], ...]:
     """Return the pairs of joints whose shapes are to be checked against each other.
 
     Excluded are neighbours, disabled pairs, pairs in contact at rest or at nearly every pose (by design, or because of
-    their hulls), and pairs that are far apart at all of many random poses.
+    their hulls), and pairs that are far apart at all of many random poses and vary too little to touch at others.
     """
     candidates = candidate_pairs(skeleton)
     if not candidates or not skeleton.size:
@@ -456,13 +465,32 @@ def choose_pairs(skeleton: SkeletonLike) -> tuple[tuple[str, str], ...]:
     poses[:, free] = homes[-1][free]  # as the figure stands on the floor
     at_home = _touching(skeleton, candidates, homes[:1], 0.0)
     nearest = _touching(skeleton, candidates, poses, NEVER)
+    apart = _never_touching(skeleton, candidates, nearest, poses)
     chosen = []
     for pair, home, away in zip(candidates, at_home.T, nearest.T, strict=True):
-        with_world = any(body_of(skeleton, joint) < 0 for joint in pair)
-        if (home < -CLOSE_FIT).any() or (away < 0.0).mean() > ALWAYS or (away.min() >= NEVER and not with_world):
+        if (home < -CLOSE_FIT).any() or (away < 0.0).mean() > ALWAYS or pair in apart:
             continue
         chosen.append(pair)
     return tuple(chosen)
+
+
+def _never_touching(
+    skeleton: SkeletonLike, pairs: Sequence[tuple[str, str]], nearest: np.ndarray, poses: np.ndarray
+) -> set[tuple[str, str]]:
+    """Return the pairs that are apart at all poses (t, n), of distances nearest (t, p), and probably at every other.
+
+    Hands of a humanoid rarely meet at random poses: where the distances vary much, smaller ones are to be expected.
+    """
+    far = [
+        pair for pair, away in zip(pairs, nearest.T, strict=True)
+        if away.min() >= NEVER and all(body_of(skeleton, joint) >= 0 for joint in pair)
+    ]  # fmt: skip
+    if not far:
+        return set()
+    some = _touching(skeleton, far, poses[:FEW_SAMPLES], FAR)
+    least, middle = some.min(axis=0), np.median(some, axis=0)
+    never = least - RARELY * (middle - least) >= NEVER
+    return {pair for pair, so in zip(far, never, strict=True) if so}
 
 
 def couple(skeleton: SkeletonLike, poses: np.ndarray) -> None:
@@ -499,15 +527,32 @@ def measure(tables: SolidTables, poses: np.ndarray, size: float) -> np.ndarray:
     return out
 
 
+def retreated(figure: Figure, poses: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return poses (t, n) with the dofs between bodies that overlap as in starts (t, n), the others as they are."""
+    out = np.ascontiguousarray(poses, dtype=float).copy()
+    n, b = out.shape[1], figure.body.shape[0]
+    retreat(figure, out, np.ascontiguousarray(starts, dtype=float), np.zeros(work_size(n, b, 0, 1) + n))
+    return out
+
+
 @lru_cache(maxsize=64)
 def pair_tables(
     skeleton: SkeletonLike, pairs: tuple[tuple[str, str], ...], obstacles: tuple[Shape, ...]
 ) -> SolidTables:
-    """Return the tables of pairs of joints, and of every moving shape against the obstacles."""
+    """Return the tables of pairs of joints, and of every moving shape against the obstacles.
+
+    Partners are among the skeleton's own `collision_pairs` even if their joints are not; of other pairs, only those
+    whose joints are.
+    """
     tables = SolidTables(skeleton)
     solid = [s for s in skeleton.shapes if s.kind != "plane" and s.collides]
     moving = [s for s in solid if moving_dofs(skeleton, body_of(skeleton, s.joint))]
-    tables.add([*shape_pairs(skeleton, pairs), *((shape, obstacle) for obstacle in obstacles for shape in moving)])
+    checked = shape_pairs(skeleton, pairs)
+    if partners := partner_pairs(skeleton):
+        known = {frozenset(pair) for pair in checked}
+        more = partners if pairs == skeleton.collision_pairs else ()
+        checked += [pair for pair in more if frozenset(pair) not in known]
+    tables.add([*checked, *((shape, obstacle) for obstacle in obstacles for shape in moving)])
     return tables
 
 

@@ -42,6 +42,8 @@ class Shape:
         contype: Bits, as in MuJoCo: two shapes may collide if the contype of one and the conaffinity of the other
             have a bit in common.
         conaffinity: Bits, as in MuJoCo.
+        partners: Names of shapes that it may collide with whatever the bits, and although their joints are neighbours
+            or a disabled pair, as the explicit pairs of MuJoCo.
         overshoot: [m] By which it may exceed the solid that the file describes.
         grid: Distances from an obstacle of any form, in the world; None for a solid.
         color: (3,) sRGB from 0 to 1, for display; None if the file does not say.
@@ -58,12 +60,14 @@ class Shape:
     overshoot: float = 0.0
     grid: DistanceGrid | None = None
     color: tuple[float, float, float] | None = None
+    partners: tuple[str, ...] = ()
 
     def __post_init__(self):
         points = np.array(self.points, dtype=float).reshape(-1, 3)
         points.flags.writeable = False
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "radius", float(self.radius))
+        object.__setattr__(self, "partners", tuple(self.partners))
         if self.normal is not None:
             normal = np.array(self.normal, dtype=float).reshape(3)
             normal.flags.writeable = False
@@ -83,11 +87,16 @@ class Shape:
     @property
     def collides(self) -> bool:
         """Whether it may collide with anything; otherwise it is only displayed."""
-        return bool(self.contype | self.conaffinity)
+        return bool(self.contype | self.conaffinity | len(self.partners))
 
     def may_touch(self, other: Shape) -> bool:
-        """Return whether the collision bits of the two shapes allow a contact."""
-        return bool((self.contype & other.conaffinity) | (other.contype & self.conaffinity))
+        """Return whether the two shapes are partners, or their collision bits allow a contact."""
+        bits = (self.contype & other.conaffinity) | (other.contype & self.conaffinity)
+        return bool(bits) or self.partner_of(other)
+
+    def partner_of(self, other: Shape) -> bool:
+        """Return whether one of the two shapes names the other as a partner."""
+        return other.name in self.partners or self.name in other.partners
 
     def problems(self) -> list[str]:
         """Return every fault of the shape, one sentence each."""
@@ -108,7 +117,8 @@ class Shape:
         """Return the shape as plain values, for comparison."""
         normal = None if self.normal is None else tuple(self.normal.tolist())
         points = tuple(self.points.ravel().tolist())
-        return self.joint, points, self.radius, self.kind, self.name, normal, self.contype, self.conaffinity
+        bits = (self.contype, self.conaffinity, self.partners)
+        return self.joint, points, self.radius, self.kind, self.name, normal, bits
 
 
 def sphere(joint: str, radius: float, center: Any = (0.0, 0.0, 0.0), **fields: Any) -> Shape:
