@@ -28,7 +28,9 @@ SUBJECTS = (
     Subject("cameras", "Cameras: motion from 2D keypoints", "benchmarks.cameras", ("data",)),
     Subject("joint_centres", "Joint centres beside a functional method", "benchmarks.joint_centres", ("data",)),
     Subject("many", "Many files: throughput, and an estimate for a large data set", "benchmarks.many", ("data",)),
-    Subject("collision", "Collision: poses that do not touch themselves", "benchmarks.collision", ("data", "mujoco")),
+    Subject(
+        "collision", "Collision: poses that do not touch themselves", "benchmarks.collision", ("data", "mujoco", "coal")
+    ),
     Subject("solutions", "All solutions of six-axis arms", "benchmarks.solutions", ("eaik",)),
     Subject("gpu", "Batches on a GPU", "benchmarks.gpu", ("gpu",)),
     Subject("interaction", "Interaction: the studio's latency", "benchmarks.interaction", ("viser",)),
