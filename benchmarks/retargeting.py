@@ -244,16 +244,8 @@ def _further(page: Page) -> None:
                 limited = np.isfinite(figure.velocity).any()
                 free = ps.motion_quality(ps.retarget(motion, any_speed(figure)), ours.source) if limited else {}
                 freed = (free.get(f"{limb} bones off [deg]", "") for limb in ("arm", "leg"))
-                table.append(
-                    [
-                        f"{clip} on {name}",
-                        len(ours) / taken,
-                        *values,
-                        *freed,
-                        *least_bones(ours),
-                        least_tracking(ours, posture=True),
-                    ]
-                )
+                bounds = (*least_bones(ours), least_tracking(ours), least_tracking(ours, posture=True))
+                table.append([f"{clip} on {name}", len(ours) / taken, *values, *freed, *bounds])
     names = [name for key, name in SHOWN.items() if not key.startswith("objects")]
     names += ["arms, any speed [°]", "legs, any speed [°]"]
     names += ["arms, least [°]", "legs, least [°]", "tracking, least [mm]", "tracking, same posture [mm]"]
