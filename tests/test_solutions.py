@@ -92,6 +92,46 @@ def test_a_redundant_arm_is_sampled():
     assert min(gap(a, b) for i, a in enumerate(found) for b in found[:i]) > 0.05
 
 
+@pytest.mark.parametrize("n", [None, 3])
+def test_a_tool_in_the_hand_changes_neither_the_number_nor_the_way(n):
+    arm = six_axis_arm()
+    pose, tool = np.array([0.5, -1.0, 1.2, -0.7, 0.8, 0.3]), np.array([0.03, -0.05, 0.15])
+    target = ps.forward(arm, pose).matrix("tool")
+    bare = ps.solutions(arm, g.Pose("tool", target), start=pose, n=n)
+    target[:3, 3] += target[:3, :3] @ tool
+    found = ps.solutions(arm, g.Pose("tool", target, point=tool), start=pose, n=n)
+    assert found.exact
+    np.testing.assert_allclose(found, bare, atol=1e-9)
+
+
+def with_gripper(arm):
+    """The arm with two fingers, of which the second follows the first, and a free third."""
+    fingers = [
+        ps.Joint(name, ps.Prismatic(axis), arm.names[-1], limits=(0.0, 0.04))
+        for name, axis in (("one", "y"), ("two", "-y"), ("three", "x"))
+    ]
+    joints = [*arm.joints, *fingers]
+    return arm.replace(joints=joints, couplings=[("two", "one", 1.0, 0.0)])
+
+
+def test_a_gripper_that_no_goal_moves_keeps_its_start():
+    arm = ps.figures.planar_arm([1.0, 1.0])
+    hand = with_gripper(arm)
+    site = arm.site_names[-1]
+    goal = g.Position(site, ps.forward(arm, [0.3, 1.0]).position(site))
+    start = hand.rest.copy()
+    start[2:] = 0.01, 0.01, 0.02
+    found, bare = ps.solutions(hand, goal, start=start), ps.solutions(arm, goal)
+    assert not found.redundant
+    np.testing.assert_allclose(found[:, 2:], np.tile(start[2:], (len(found), 1)), atol=1e-12)
+    assert len(found) == len(bare)
+    start[3] = 0.03  # the follower is elsewhere: it has to move
+    found = ps.solutions(hand, goal, start=start, n=4)
+    assert len(found)
+    np.testing.assert_allclose(found[:, 3], found[:, 2], atol=1e-6)
+    np.testing.assert_array_equal(found[:, 4], start[4])
+
+
 @pytest.mark.parametrize("weight", [(1.0, 0.0), (0.0, 1.0), [1, 1, 0, 1, 1, 1]])
 def test_axes_of_weight_zero_are_free(weight):
     arm = six_axis_arm()

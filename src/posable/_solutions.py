@@ -13,11 +13,24 @@ from typing import Any
 import numpy as np
 
 from posable.engine.joints import TURN
-from posable.engine.layout import KIND
+from posable.engine.layout import (
+    AT,
+    BODY_A,
+    BODY_B,
+    CENTER,
+    FIRST,
+    FOLLOWER,
+    KIND,
+    LAST,
+    LEADER,
+    RATIO,
+    SPRING_KIND,
+)
+from posable.engine.springs import COUPLING_SPRING
 from posable.errors import SolverError
 from posable.goals.base import Goal
 from posable.goals.orientation import Pose
-from posable.model.kinematics import one_pose
+from posable.model.kinematics import carriers, one_pose
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SolveOptions, deadline_after, limits_of
@@ -70,7 +83,8 @@ def solutions(
     """Return the distinct poses that reach the goals within the limits, nearest to the start first.
 
     Poses that differ by whole turns of a joint are one solution, given by the turn nearest to the start. A redundant
-    figure has infinitely many; then `n` samples are returned, spread over the self-motion.
+    figure has infinitely many; then `n` samples are returned, spread over the self-motion. Joints that no goal depends
+    on, such as the gripper of an arm whose hand has a target, keep their values of the start.
 
     Args:
         skeleton: The figure.
@@ -101,8 +115,11 @@ def solutions(
     begin = skeleton.rest if start is None else one_pose(skeleton, start, "start")
     lower, upper, frozen = limits_of(skeleton, bool(limits))
     begin = np.clip(begin, lower, upper)
+    held = _unmoved(problem, begin)
     if frozen is not None:
-        lower, upper = (np.where(frozen, begin, side) for side in (lower, upper))
+        held |= frozen
+    if held.any():
+        lower, upper = (np.where(held, begin, side) for side in (lower, upper))
     search = _Search(problem, SolveOptions(begin[None], lower, upper, seed=seed, threads=1, deadline=deadline))
     found = None if pose is None else _by_elimination(pose, search)
     if found is not None:
@@ -238,6 +255,29 @@ class _Search:
         return every[sorted(chosen)]
 
 
+def _unmoved(problem: Problem, start: np.ndarray) -> np.ndarray:
+    """Return which degrees of freedom (n,) no goal depends on, nor anything that they are coupled with.
+
+    Those of a coupling that the start violates are not among them, as their values must change.
+    """
+    kind, constants = problem.kind, problem.constants[0]
+    couplings = kind[:, SPRING_KIND] == COUPLING_SPRING
+    bodies = kind[~couplings][:, [BODY_A, BODY_B]]
+    everything = (bodies[:, 0] == CENTER).any() or problem.customs or problem.choices or problem.has_solids
+    if everything or np.count_nonzero(problem.pull):
+        return np.zeros(problem.skeleton.size, dtype=bool)
+    out = np.ones(problem.skeleton.size, dtype=bool)
+    for body in np.unique(bodies).tolist():
+        for b in carriers(problem.skeleton.figure, body):
+            out[slice(*problem.skeleton.figure.body[b, [FIRST, LAST]])] = False
+    pairs = constants[couplings][:, [FOLLOWER, LEADER]].astype(int)
+    off = start[pairs[:, 0]] - constants[couplings, RATIO] * start[pairs[:, 1]] - problem.targets[0, couplings, AT]
+    out[pairs[np.abs(off) > SHARP]] = False
+    for _ in pairs:  # along chains of couplings
+        out[pairs[~out[pairs].all(axis=1)]] = False
+    return out
+
+
 # --- Six-axis arms ---
 
 
@@ -246,9 +286,20 @@ def _pose_of_an_arm(skeleton: Skeleton, goals: Any, n: Any) -> Pose | None:
     goal = goals if isinstance(goals, Goal) else None
     if goal is None and isinstance(goals, (tuple, list)) and len(goals) == 1:
         goal = goals[0]
+    if type(goal) is Pose and goal.point is not None and goal.target.ndim == 2 and goal.device_array is None:
+        goal = _of_the_origin(goal)
     if type(goal) is not Pose or skeleton.couplings or skeleton.loops or not (n is None or (type(n) is int and n > 0)):
         return None
     return goal if goal.pins_frame else None
+
+
+def _of_the_origin(goal: Pose) -> Pose:
+    """Return a goal for a point of a body, such as the tip of a tool, as one for the origin of its frame."""
+    target = goal.target.copy()
+    target[:3, 3] -= target[:3, :3] @ goal.point
+    out = goal.moved(target)
+    out.point = None
+    return out
 
 
 def _in_closed_form(skeleton: Skeleton, goal: Pose, start: Any, n: int | None, limits: bool) -> Solutions | None:
