@@ -124,3 +124,22 @@ def test_repairs_go_to_stderr(leg, capsys):
     leg.write_text(BVH.replace("Frames: 3", "Frames: 7"))
     assert cli.main(["info", str(leg)]) == 0
     assert capsys.readouterr().err == "note: the header states 7 frames, the file has 3; 3 were read\n"
+
+
+def test_info_of_a_robot_with_its_srdf(tmp_path, capsys):
+    (tmp_path / "two.urdf").write_text("""<robot name="two"><link name="base"/><link name="upper"/><link name="hand"/>
+      <joint name="turn" type="revolute"><parent link="base"/><child link="upper"/><limit lower="-2" upper="2"/></joint>
+      <joint name="grip" type="revolute"><parent link="upper"/><child link="hand"/><limit lower="0" upper="1"/></joint>
+      </robot>""")
+    (tmp_path / "other.srdf").write_text("""<robot name="two"><group name="arm"><joint name="turn"/></group>
+      <group_state name="half" group="arm"><joint name="turn" value="0.5"/></group_state>
+      <disable_collisions link1="base" link2="hand"/></robot>""")
+    words = ["info", str(tmp_path / "two.urdf"), "--srdf", str(tmp_path / "other.srdf")]
+    assert cli.main(words) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[-3:] == ["pairs that are never checked for collision: 1", "groups: arm", "poses: half"]
+    assert cli.main([*words, "--floating", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)["skeleton"]
+    assert data["groups"] == {"arm": [["joint", "turn"]]}
+    assert (len(data["disabled_pairs"]), data["size"]) == (1, 8)
+    assert cli.main(["info", "panda", "--floating"]) == 2

@@ -22,6 +22,11 @@ MOST_FRAMES = 10_000_000  # of a path on the command line
 def add_figure(parser: argparse.ArgumentParser) -> None:
     """Add the figure, and what is given beside the file of a robot."""
     parser.add_argument("figure", metavar="FIGURE", help=f"{', '.join(ps.figures.names())}, or a file with a skeleton")
+    add_robot(parser)
+
+
+def add_robot(parser: argparse.ArgumentParser) -> None:
+    """Add what is given beside the file of a robot."""
     parser.add_argument("--srdf", metavar="FILE", help="SRDF of a URDF: disabled pairs, groups, named states")
     parser.add_argument(
         "--xacro", metavar="NAME=VALUE", action="append", default=[], help="argument of a xacro file; repeatable"
@@ -53,15 +58,15 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read(args: argparse.Namespace) -> ps.Scene:
-    """Load the file of a command line; print a line to stderr for each repair."""
-    scene = read_quietly(args)
+def read(args: argparse.Namespace, **options: Any) -> ps.Scene:
+    """Load the file of a command line, with more options of `ps.load`; print a line to stderr for each repair."""
+    scene = read_quietly(args, **options)
     for note in scene.notes:
         print(f"note: {note}", file=sys.stderr)
     return scene
 
 
-def read_quietly(args: argparse.Namespace) -> ps.Scene:
+def read_quietly(args: argparse.Namespace, **options: Any) -> ps.Scene:
     """Load the file of a command line without warnings; repairs are in its notes."""
     unit = args.unit
     if unit is not None:
@@ -72,7 +77,9 @@ def read_quietly(args: argparse.Namespace) -> ps.Scene:
         skeleton = ps.figures.get(skeleton)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.PosableWarning)
-        return ps.load(args.file, skeleton=skeleton, unit=unit, up=args.up, fps=args.fps, names=names_of(args.names))
+        return ps.load(
+            args.file, skeleton=skeleton, unit=unit, up=args.up, fps=args.fps, names=names_of(args.names), **options
+        )
 
 
 def names_of(text: str | None) -> str | list[str] | None:
@@ -87,8 +94,13 @@ def is_built_in(name: str) -> bool:
 
 def chosen_figure(args: argparse.Namespace) -> ps.Skeleton:
     """Return the figure of a command line with `add_figure`."""
+    return character_of(args.figure, **robot_options(args)).skeleton
+
+
+def robot_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `ps.load` that a command line with `add_robot` states."""
     xacro = dict(pair("--xacro", "NAME=VALUE", word) for word in args.xacro) or None
-    return character_of(args.figure, srdf=args.srdf, xacro=xacro, floating=args.floating).skeleton
+    return {"srdf": args.srdf, "xacro": xacro, "floating": args.floating}
 
 
 def figure_of(name: str) -> ps.Skeleton:

@@ -6,7 +6,16 @@ from collections import Counter
 from typing import Any
 
 import posable as ps
-from posable.cli.arguments import add_reading, character_of, is_built_in, read, show, slides_of
+from posable.cli.arguments import (
+    add_reading,
+    add_robot,
+    character_of,
+    is_built_in,
+    read,
+    robot_options,
+    show,
+    slides_of,
+)
 
 EXAMPLE = "posable info walk.bvh"
 
@@ -15,11 +24,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the verb."""
     parser.add_argument("file", metavar="FILE", help="any file that Posable reads, or a built-in figure")
     add_reading(parser)
+    add_robot(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the contents of the file."""
-    scene = character_of(args.file) if is_built_in(args.file) else read(args)
+    options = robot_options(args)
+    scene = character_of(args.file, **options) if is_built_in(args.file) else read(args, **options)
     show(args, summary(scene, args.file), "\n".join(lines(scene, args.file)), indent=2)
     return 0
 
@@ -61,6 +72,8 @@ def _skeleton_data(skeleton: ps.Skeleton) -> dict[str, Any]:
         "name": skeleton.name, "up": skeleton.up, "unit": skeleton.unit, "size": skeleton.size, "joints": joints,
         "sites": list(skeleton.site_names), "couplings": [list(rule) for rule in skeleton.couplings],
         "loops": [list(loop) for loop in skeleton.loops], "named_poses": list(skeleton.named_poses),
+        "groups": {name: [list(part) for part in parts] for name, parts in skeleton.info.get("groups", {}).items()},
+        "disabled_pairs": [list(pair) for pair in skeleton.disabled_pairs],
         "shapes": [{"name": shape.name, "joint": shape.joint, "kind": shape.kind} for shape in skeleton.shapes],
     }  # fmt: skip
 
@@ -128,6 +141,10 @@ def _skeleton_lines(skeleton: ps.Skeleton) -> list[str]:
     if skeleton.shapes:
         kinds = Counter(shape.kind if shape.collides else "visual only" for shape in skeleton.shapes)
         out.append("shapes: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
+    if skeleton.disabled_pairs:
+        out.append(f"pairs that are never checked for collision: {len(skeleton.disabled_pairs)}")
+    if skeleton.info.get("groups"):
+        out.append("groups: " + ", ".join(skeleton.info["groups"]))
     if skeleton.named_poses:
         out.append("poses: " + ", ".join(skeleton.named_poses))
     return out
