@@ -15,6 +15,7 @@ from posable.engine.layout import MAX_MAGNITUDE, SPRING_KIND
 from posable.engine.springs import COLLISION_SPRING
 from posable.errors import GoalError, SolverError, unknown
 from posable.goals.base import Goal
+from posable.model.kinematics import no_pose
 from posable.model.skeleton import Skeleton
 from posable.problem import Problem
 from posable.solvers.base import SOLVERS, RawResult, SolveOptions, Solver, deadline_after, limits_of, time_until
@@ -375,9 +376,10 @@ def starts_of(problem: Problem, start: Any, *, spread: bool = True) -> tuple[np.
     try:
         given = np.array(problem.skeleton.rest if start is None else start, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        raise SolverError("start", expected=f"numbers of shape (..., {n})", got=repr(start)) from None
+        got = no_pose(problem.skeleton, start)
+        raise SolverError("start", expected=f"numbers of shape (..., {n})", got=got) from None
     if given.shape[-1:] != (n,):
-        raise SolverError("start", expected=f"shape (..., {n})", got=f"shape {given.shape}")
+        raise SolverError("start", expected=f"shape (..., {n})", got=f"shape {no_pose(problem.skeleton, given)}")
     finite = math.isfinite(sum(given.tolist())) if given.ndim == 1 else np.isfinite(given).all()
     if not finite and (bad := np.argwhere(~np.isfinite(given))).size:
         where = bad[0][-1]

@@ -20,6 +20,12 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
+def short(value: object) -> str:
+    """Return a value as text for a message of one line: what it is, where that would be long."""
+    text = repr(value)
+    return text if len(text) <= 80 and "\n" not in text else f"an object of type {type(value).__name__}"
+
+
 def _expected_got(expected: str, got: object) -> str:
     if expected and got is not None:
         return f"expected {expected}, got {got}"

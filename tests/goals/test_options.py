@@ -300,6 +300,7 @@ def test_transforms_of_other_libraries():
         SimpleNamespace(homogeneous=matrix),
         SimpleNamespace(xpos=matrix[:3, 3], xmat=matrix[:3, :3].ravel()),
         ((0.1, 0.2, 0.3), turn),
+        ((0.1, 0.2, 0.3), turn.as_matrix()),
         ((0.1, 0.2, 0.3), wxyz),
         (np.tile((0.1, 0.2, 0.3), (5, 1)), np.tile(wxyz, (5, 1))),
     ):
@@ -310,3 +311,32 @@ def test_transforms_of_other_libraries():
         np.testing.assert_array_equal(ps.goals.Relative("hand.R", "head", target).rotation, goal.rotation)
     with pytest.raises(ps.errors.GoalError, match="a quaternion wxyz"):
         ps.goals.Pose("hand.R", ((0, 0, 0), (0, 0, 0, 0)))
+
+
+def test_the_place_and_the_rotation_of_a_transform():
+    from types import SimpleNamespace
+
+    turn, place = Rotation.from_rotvec([0.3, -0.2, 0.5]), np.array([0.1, 0.2, 0.3])
+    for target in (
+        SimpleNamespace(translation=place, rotation=turn.as_matrix()),  # pinocchio.SE3
+        SimpleNamespace(translation=place, rotation=turn),  # SciPy's RigidTransform
+        SimpleNamespace(xpos=place, xmat=turn.as_matrix().ravel()),  # MuJoCo's data
+    ):
+        np.testing.assert_array_equal(ps.goals.Position("hand.R", target).target, place)
+        np.testing.assert_allclose(ps.goals.Orientation("hand.R", target).target, turn.as_matrix(), atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: ps.goals.Pose("hand.R", np.ones(7)), r"shape \(7,\); .* xyzw \(v\[:3\], v\[\[6, 3, 4, 5\]\]\)"),
+        (lambda: ps.goals.Pose("hand.R", (np.ones(4), np.ones(3))), r"pair \(position, quaternion wxyz or Rotation\)"),
+        (lambda: ps.goals.Pose("hand.R", Rotation.identity()), r"4, 4\), a RigidTransform, .* got shape \(3, 3\)"),
+        (lambda: ps.goals.Position("hand.R", np.eye(4)), r"that is T\[\.\.\., :3, 3\]"),
+        (lambda: ps.goals.Orientation("hand.R", np.ones(4)), r"Rotation\.from_quat\(wxyz, scalar_first=True\)"),
+        (lambda: ps.goals.Position("hand.R", "x" * 999), "got an object of type str$"),
+    ],
+)
+def test_what_is_no_target_says_what_is(make, says):
+    with pytest.raises(ps.errors.GoalError, match=says):
+        make()

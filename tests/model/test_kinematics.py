@@ -178,3 +178,18 @@ def test_wrong_calls(arm):
 
 def test_an_empty_batch(arm):
     assert ps.forward(arm, np.zeros((0, arm.size))).position("hand").shape == (0, 3)
+
+
+def test_a_qpos_in_place_of_a_pose_says_how_to_convert_it():
+    from types import SimpleNamespace
+
+    arm = ps.Joint("arm", ps.Revolute("x"), "root", offset=(0.0, 0.0, 1.0))
+    robot = ps.Skeleton([ps.Joint("root", ps.Free("zyx")), arm])
+    goal = ps.goals.Position("arm", (1.0, 0.0, 0.0))
+    for qpos in (np.zeros(8), SimpleNamespace(qpos=np.zeros(8))):
+        with pytest.raises(PosableError, match="from_qpos converts MuJoCo's qpos to a pose"):
+            ps.forward(robot, qpos)
+        with pytest.raises(PosableError, match="from_qpos converts MuJoCo's qpos to a pose"):
+            ps.solve(robot, goal, start=qpos)
+    with pytest.raises(PosableError, match=r"got shape \(6,\)$"):
+        ps.solve(robot, goal, start=np.zeros(6))

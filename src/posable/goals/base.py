@@ -12,7 +12,7 @@ import numpy as np
 from posable.engine.jit import run_chunks
 from posable.engine.layout import AT, CONSTANTS, FRAME, MAX_MAGNITUDE, MEASURE, POINT, ROBUST, TARGETS, WEIGHT
 from posable.engine.springs import CROSS_SPRING, MODEL_SPRING
-from posable.errors import GoalError, UnknownName
+from posable.errors import GoalError, UnknownName, short
 from posable.model.joints import unit_axis
 from posable.model.skeleton import Skeleton
 from posable.registry import Registry
@@ -198,7 +198,7 @@ def numbers(value: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
         out = np.array(value, dtype=float)
     except (TypeError, ValueError, OverflowError):
         raise GoalError(
-            what, expected=f"numbers of shape (..., {', '.join(map(str, shape))})", got=repr(value)
+            what, expected=f"numbers of shape (..., {', '.join(map(str, shape))})", got=short(value)
         ) from None
     if out.shape[out.ndim - len(shape) :] != shape or out.ndim < len(shape):
         raise GoalError(what, expected=f"shape (..., {', '.join(map(str, shape))})", got=f"shape {out.shape}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from posable.engine.layout import AXES, CONSTANTS
 from posable.engine.springs import AIM_SPRING, DIRECTION_SPRING, ORIENTATION_SPRING, POINT_SPRING
-from posable.errors import GoalError
+from posable.errors import GoalError, short
 from posable.goals.base import (
     ANGLE_TOLERANCE,
     POSITION_TOLERANCE,
@@ -146,9 +146,20 @@ class Direction(_AxisGoal):
 
 
 def rotations(value: Any, what: str) -> np.ndarray:
-    """Return checked rotations (..., 3, 3), given as such or as a SciPy Rotation (one or a stack)."""
-    if hasattr(value, "as_matrix"):
-        value = value.as_matrix()
+    """Return checked rotations (..., 3, 3), given as such, as a SciPy Rotation, or as those of a transform.
+
+    Raises:
+        GoalError: It is neither; quaternions are ambiguous without their order.
+    """
+    if type(value) is not np.ndarray:
+        value = getattr(value, "rotation", value)  # of pinocchio.SE3 and RigidTransform
+        if hasattr(value, "as_matrix"):
+            value = value.as_matrix()
+        elif hasattr(value, "xmat"):  # of MuJoCo's data
+            value = np.reshape(value.xmat, (3, 3))
+    if _shape(value) == (4,):
+        expected = "(..., 3, 3) or a SciPy Rotation, such as Rotation.from_quat(wxyz, scalar_first=True)"
+        raise GoalError(what, expected=expected, got="shape (4,)")
     return checked_targets(value, (3, 3), what)
 
 
@@ -165,7 +176,8 @@ class Orientation(Goal):
 
     Args:
         body: A site or a joint.
-        rotation: SciPy Rotation or (..., 3, 3), the body's frame in the world; leading axes make a batch.
+        rotation: SciPy Rotation or (..., 3, 3), the body's frame in the world; leading axes make a batch. Also that of
+            a pinocchio.SE3, a RigidTransform or a body of MuJoCo's data.
         weight: A number, three numbers or a symmetric 3x3 matrix, about the axes of the body's frame.
         tolerance: [rad] Angle below which the goal counts as reached.
         label: Name in results; the body's name by default.
@@ -297,7 +309,7 @@ class Pose(Goal):
     Args:
         body: A site or a joint.
         target: (..., 4, 4) or a SciPy RigidTransform, the body's frame in the world; also a pinocchio.SE3, or a pair
-            of a position (..., 3) and a quaternion wxyz (..., 4).
+            of a position (..., 3) and a quaternion wxyz (..., 4), a Rotation or (..., 3, 3).
         weight: One weight for both, a number, three numbers or a 3x3 matrix (times 0.2 m^2/rad^2 for the rotation); a
             pair (position, rotation); six numbers; or a 6x6 matrix without blocks between the two (see Weighted).
         tolerance: [m] One number, and 1e-3 rad for the rotation; or a pair (position [m], rotation [rad]).
@@ -365,7 +377,7 @@ class Pose(Goal):
         """Set the transform (..., 4, 4); three numbers change only the position of the present one."""
         what = f"Pose({self.body!r}): target"
         present = self.target if self.device_array is None else None
-        if present is None and type(target) is np.ndarray:
+        if present is None and type(target) is np.ndarray and target.shape[-2:] == (4, 4):
             self.device_array, self.target = None, checked_targets(target, (4, 4), what)
         elif present is not None and isinstance(target, (tuple, list, np.ndarray)) and are_points(target):
             position = checked_targets(target, (3,), what)
@@ -386,7 +398,7 @@ def as_transforms(target: Any, what: str) -> np.ndarray:
 
     Args:
         target: (..., 4, 4), a SciPy RigidTransform, a pinocchio.SE3, a body, site or geom of MuJoCo's data, or a pair:
-            a position (..., 3), and a SciPy Rotation or a quaternion wxyz (..., 4).
+            a position (..., 3), and a SciPy Rotation, (..., 3, 3) or a quaternion wxyz (..., 4).
         what: Name of the value in error messages.
 
     Raises:
@@ -404,9 +416,31 @@ def as_transforms(target: Any, what: str) -> np.ndarray:
         position, turn = target
         if hasattr(turn, "as_matrix"):
             target = joined_transforms(position, turn.as_matrix(), what)
-        elif np.shape(turn)[-1:] == (4,) and np.shape(position)[-1:] == (3,):
+        elif _shape(position)[-1:] == (3,) and _shape(turn)[-2:] == (3, 3):
+            target = joined_transforms(position, numbers(turn, (3, 3), what), what)
+        elif _shape(position)[-1:] == (3,) and _shape(turn)[-1:] == (4,):
             target = joined_transforms(position, from_wxyz(numbers(turn, (4,), what), what), what)
+    shape = _shape(target)
+    if shape[-2:] != (4, 4):
+        got = f"shape {shape}" if shape else short(target)
+        if shape == (7,):
+            got += "; x y z and a quaternion wxyz are written (v[:3], v[3:]), and xyzw (v[:3], v[[6, 3, 4, 5]])"
+        raise GoalError(what, expected=TRANSFORMS, got=got)
     return checked_targets(target, (4, 4), what)
+
+
+TRANSFORMS = (
+    "shape (..., 4, 4), a RigidTransform, a pinocchio.SE3, a body or site of MuJoCo's data, "
+    "or a pair (position, quaternion wxyz or Rotation)"
+)
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    """Return the shape of an array or of nested sequences of numbers; () for anything else."""
+    try:
+        return np.shape(value)
+    except (TypeError, ValueError):  # ragged
+        return ()
 
 
 def joined_transforms(position: Any, rotation: np.ndarray, what: str) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from posable.engine.layout import MEASURE, SIZE
 from posable.engine.springs import POINT_SPRING, SIDE_SPRING
+from posable.errors import GoalError
 from posable.goals.base import (
     POSITION_TOLERANCE,
     Goal,
@@ -39,7 +40,8 @@ class Position(Goal):
 
     Args:
         body: A site or a joint.
-        target: (..., 3) [m] in the world; leading axes make a batch.
+        target: (..., 3) [m] in the world; leading axes make a batch. Also that of a pinocchio.SE3, a RigidTransform or a
+            body of MuJoCo's data.
         weight: A number, three numbers (world axes; 0 leaves an axis free) or a symmetric 3x3 matrix W.
         tolerance: [m] Error below which the goal counts as reached.
         point: (3,) [m] in the body's frame; its origin by default.
@@ -80,8 +82,12 @@ class Position(Goal):
         return self._key(self.point)
 
     def set_target(self, target: Any) -> None:
-        """Set the target (..., 3) [m]."""
+        """Set the target (..., 3) [m], or that of a transform: of a pinocchio.SE3, a RigidTransform, MuJoCo's data."""
         what = f"Position({self.body!r}): target"
+        if type(target) is not np.ndarray:
+            target = getattr(target, "xpos", getattr(target, "translation", target))
+        if getattr(target, "shape", None) == (4, 4):
+            raise GoalError(what, expected="shape (..., 3); of transforms T that is T[..., :3, 3]", got="shape (4, 4)")
         self.device_array, target = device_target(target, (3,), what)
         self.target = checked_targets(target, (3,), what)
 

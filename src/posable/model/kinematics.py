@@ -12,7 +12,7 @@ import numpy as np
 
 from posable.engine.joints import forward_batch
 from posable.engine.layout import ABOVE, BODY, BODY_A, BODY_B, DEPTH, FIRST, LAST, PARENT, Figure, Order, work_size
-from posable.errors import SkeletonError
+from posable.errors import SkeletonError, short
 from posable.model.joints import elimination_order, frozen_array
 from posable.model.skeleton import Skeleton
 
@@ -42,10 +42,21 @@ def as_poses(skeleton: Skeleton, pose: Any, what: str = "pose") -> np.ndarray:
     try:
         poses = np.asarray(pose, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        raise SkeletonError(f"{what}: expected numbers (..., {skeleton.size}), got {pose!r}") from None
+        raise SkeletonError(f"{what}: expected numbers (..., {skeleton.size}), got {no_pose(skeleton, pose)}") from None
     if poses.ndim < 1 or poses.shape[-1] != skeleton.size:
-        raise SkeletonError(f"{what}: expected shape (..., {skeleton.size}), got {poses.shape}")
+        got = no_pose(skeleton, poses)
+        raise SkeletonError(f"{what}: expected shape (..., {skeleton.size}), got {got}")
     return poses
+
+
+def no_pose(skeleton: Skeleton, given: Any) -> str:
+    """Return in words what was given in place of a pose, and how to convert it if it is MuJoCo's `qpos` or data."""
+    from posable.model.joint_values import qpos_size
+
+    array = isinstance(given, np.ndarray)
+    text = str(given.shape) if array else short(given)
+    is_qpos = given.shape[-1:] == (qpos_size(skeleton.joints),) if array else hasattr(given, "qpos")
+    return f"{text}; skeleton.from_qpos converts MuJoCo's qpos to a pose" if is_qpos else text
 
 
 def in_rows(poses: np.ndarray) -> np.ndarray:
