@@ -40,8 +40,8 @@ class Position(Goal):
 
     Args:
         body: A site or a joint.
-        target: (..., 3) [m] in the world; leading axes make a batch. Also that of a pinocchio.SE3, a RigidTransform or a
-            body of MuJoCo's data.
+        target: (..., 3) [m] in the world; leading axes make a batch. Also that of a pinocchio.SE3, a RigidTransform
+            or a body of MuJoCo's data.
         weight: A number, three numbers (world axes; 0 leaves an axis free) or a symmetric 3x3 matrix W.
         tolerance: [m] Error below which the goal counts as reached.
         point: (3,) [m] in the body's frame; its origin by default.
