@@ -235,6 +235,25 @@ def test_balance_finds_where_a_robot_stands(path):
     assert result.ok, result
 
 
+def test_balance_on_two_named_links_stands_on_their_shapes():
+    feet = "".join(
+        f"""<body name="{side}" pos="0 {y} -0.5"><joint name="{side}_ankle" axis="0 1 0"/><site name="{side}_sole"/>
+        <geom type="box" size="0.1 0.04 0.02"/></body>"""
+        for side, y in (("left", 0.1), ("right", -0.1))
+    )
+    text = f"""<mujoco><worldbody><body name="trunk" pos="0 0 1"><freejoint/><geom size="0.1"/>{feet}</body>
+      </worldbody></mujoco>"""
+    pytest.importorskip("mujoco")
+    skeleton = ps.load(text, format="mjcf").skeleton
+    for names in (["left", "right"], ["left_ankle", "right_ankle"], ["left_sole", "right_sole"]):
+        corners = ps.goals.Balance(names).corners(skeleton)
+        np.testing.assert_allclose(np.abs(corners).max(axis=0)[:2], (0.1, 0.14), atol=1e-9)
+    one = ps.goals.Balance(["left"]).corners(skeleton)
+    np.testing.assert_allclose([one[:, 1].min(), one[:, 1].max()], (0.06, 0.14), atol=1e-9)
+    with pytest.raises(GoalError, match="got 2 names, of links without shapes"):
+        ps.goals.Balance(["left", "right"]).corners(skeleton.replace(shapes=()))
+
+
 def test_balance_without_feet_says_how_to_name_them():
     with pytest.raises(GoalError, match="names such as Balance"):
         ps.goals.Balance().corners(ps.figures.panda())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,8 @@ class Balance(Goal):
 
     Args:
         polygon: (k, 3) [m] At least three points, of which the convex hull counts; or names of sites, taken where they
-            are at `pose`; None: the sites of the feet or, for a robot, where its shapes touch the ground.
+            are at `pose`, or of one or two links, which stand on their shapes; None: the sites of the feet or, for a
+            robot, where its shapes touch the ground.
         margin: [m] How far inside the edges to stay.
         up: "x", "y" or "z"; the skeleton's own by default.
         pose: (n,) [rad, m] The pose at which named sites are taken; the rest pose by default.
@@ -138,15 +140,19 @@ class Balance(Goal):
         names = self.polygon
         if names is None:
             names = [name for name in skeleton.site_names if name.lower().startswith(FEET)]
-        if self.polygon is None and len(names) < 3:
-            soles = ground_points(skeleton, frames, UP.get(self.up or skeleton.up or "", 2))
-            if len(soles) < 3:
-                raise GoalError(
-                    "Balance: polygon", expected="points (k, 3), or names such as Balance(['left_foot', 'right_foot'])",
-                    got=f"{len(names)} sites of feet, and no shapes that touch the ground",
-                )  # fmt: skip
-            return soles
-        return np.array([frames.position(name) for name in names])
+        centers = np.array([frames.position(name) for name in names]).reshape(-1, 3)
+        if len(names) >= 3:
+            return centers
+        if self.polygon is None:
+            found = ground_points(skeleton, frames, UP.get(self.up or skeleton.up or "", 2))
+            got = f"{len(names)} sites of feet, and {len(found)} points of shapes that touch the ground"
+        else:
+            found = points_of_links(skeleton, frames, names)
+            got = f"{len(names)} names, of links without shapes"
+        if len(found) < 3:
+            links = "names such as Balance(['left_foot', 'right_foot']) of links with shapes, or of three sites"
+            raise GoalError("Balance: polygon", expected=f"points (k, 3), or {links}", got=got)
+        return found
 
     def springs(self, skeleton: Skeleton) -> list[Spring]:
         """One SIDE spring on the centre of mass per edge of the hull; they share one error."""
@@ -209,3 +215,11 @@ def ground_points(skeleton: Skeleton, frames: Frames, up: int) -> np.ndarray:
             heights.append(place[:, up] - shape.radius)
     every, low = np.concatenate(points), np.concatenate(heights)
     return every[low < low.min(initial=np.inf) + 0.01]
+
+
+def points_of_links(skeleton: Skeleton, frames: Frames, names: Iterable[str]) -> np.ndarray:
+    """Return the points (k, 3) [m] of the shapes of joints, given by their names or those of sites on them."""
+    homes = {site.name: site.joint for site in skeleton.sites}
+    joints = {homes.get(name, name) for name in names}
+    shapes = [shape for shape in skeleton.shapes if shape.collides and shape.joint in joints]
+    return np.concatenate([np.zeros((0, 3)), *(frames.convert(shape.points, from_=shape.joint) for shape in shapes)])
