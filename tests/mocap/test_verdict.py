@@ -1,6 +1,7 @@
 """Takes that converge and are no person's: said in one line, with what to do."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,8 @@ from posable.errors import PosableWarning
 from posable.mocap.calibrate import _judged
 from posable.mocap.verdict import _sways as sways
 from posable.mocap.verdict import _tilt as tilt
-from posable.mocap.verdict import findings
+from posable.mocap.verdict import findings, wrong_rate
+from posable.model.body_plan import body_plan
 
 pytestmark = pytest.mark.filterwarnings("ignore::posable.PosableWarning")
 
@@ -225,6 +227,34 @@ def test_sways_are_those_of_an_inverted_pendulum(times):
     measured, expected = np.array(sways(center, feet, feet, 2)).T
     factor = times * fps * np.sqrt(measured @ expected / (expected @ expected))
     assert abs(factor / times - 1.0) < 0.03
+
+
+@pytest.mark.parametrize("times", [0.25, 0.5, 1.0, 2.0])
+def test_a_jump_tells_the_frame_rate(human, times):
+    """A figure that stands, is thrown up at 2 m/s, and stands again."""
+    fps, start = 120.0, 60
+    flight = np.clip((np.arange(180) - start) / fps, 0.0, 2.0 * 2.0 / 9.81)
+    poses = np.tile(human.rest, (180, 1))
+    poses[:, human.dof_names.index(f"root.t{human.up}")] += 2.0 * flight - 0.5 * 9.81 * flight**2
+    take = ps.Motion(human, poses, times * fps)
+    said = wrong_rate(take, body_plan(human))
+    if times == 1.0:
+        assert said == ""
+    else:
+        way = "fast" if times > 1.0 else "slow"
+        assert f"in a jump, the body falls {max(times, 1.0 / times):.1f} times too {way}; about 120 Hz" in said
+        assert "--fps" in said
+
+
+@pytest.mark.parametrize("name", ["hdm05/HDM_dg_03-05_02_120.c3d", "hdm05/HDM_dg_06-03_03_120.c3d", "cmu/85_12.c3d"])
+def test_recorded_jumps_tell_the_frame_rate(human, data_dir, name):
+    markers = ps.load(data_dir / name).markers
+    actor = ps.calibrate(human, markers)
+    assert "--fps" not in ps.track(actor, markers).report.verdict
+    slow = ps.track(actor, replace(markers, fps=0.25 * markers.fps)).report.verdict
+    found = re.search(r"jumps, the body falls [\d.]+ times too slow; about (\d+) Hz would fit gravity", slow)
+    assert found, slow
+    assert abs(int(found[1]) - markers.fps) < 6.0
 
 
 def test_a_frame_rate_that_contradicts_a_walk_is_doubted(human, data_dir):

@@ -35,12 +35,23 @@ RAISED = 0.15  # [m] height above the other foot at which it does not stand
 PART = 4096  # frames processed at a time
 BLOCKS = 4  # of PART frames from which the frame rate is judged
 GRAVITY = 9.81  # [m/s^2]
-UPPER = 0.25  # of the way from the hips to the shoulders is the center of mass
+SEGMENTS = (  # share of the mass of a body, and the roles of the joints on whose mean its center is (Winter)
+    (0.578, ("hip", "hip", "shoulder", "shoulder", "shoulder")),  # trunk and head, both sides
+    (0.200, ("hip", "hip", "hip", "knee", "knee")),
+    (0.122, ("knee", "ankle")),
+    (0.056, ("shoulder", "elbow")),
+    (0.044, ("elbow", "wrist")),
+)
 FALLS = 0.12  # [s] over which accelerations are measured
 FREE, PLUNGES = 1.7, 0.02  # times gravity with which nobody falls, in that fraction of the frames
 STILL_FOOT, SWINGS = 0.15, 0.3  # of the feet's fast speeds: below, a foot stands; above, it swings
 STEP_FRAMES, STEPS = 5, 3  # least frames on one foot, and least steps, from which sways are measured
 SWAYS, TIMES = 0.6, 2.0  # least correlation with a pendulum's, and how many times too fast or slow is reported
+AIRBORNE = 0.02  # [m] by which the points of both feet are above where they stand in a flight
+FLIGHT_FRAMES, SAG = 5, 0.01  # least frames, and least height above its ends [m], of a flight that is measured
+PARABOLA = 40.0  # times its error that the height of a flight's parabola must be
+SIDEWAYS = 0.25  # part of the vertical acceleration that the horizontal one of a flight may be
+FLIGHT_TIMES = 1.6  # how many times too fast or slow flights must be to be reported
 RATE = "is the frame rate right? (fps=, --fps)"
 FAR = 0.15  # [m] from a joint: markers nearer than this show where it is
 FASTEST = 12.0  # [m/s] of the root
@@ -155,7 +166,7 @@ def _whole(take: Any) -> Iterator[Finding]:
         )
     yield Finding(_floor(actor, motion.poses))
     yield Finding(_uneven(motion, markers.up))
-    yield Finding(_rate(motion))
+    yield Finding(wrong_rate(motion, plan_of(actor)))
     yield Finding(_unmarked_joints(actor, take.names))
     yield Finding(_hidden(take))
     pinned = [name for name, share in _at_limits(actor, motion.poses) if share > PINNED]
@@ -281,42 +292,86 @@ def _trend(
     return found[-count:], spread**2 * np.linalg.inv(normal)[-count:, -count:]
 
 
-def _rate(motion: Motion) -> str:
+def wrong_rate(motion: Motion, plan: BodyPlan | None) -> str:
     """Return a finding on a frame rate that contradicts gravity, or nothing.
 
-    Accelerations grow with the square of the rate. A body falls with at most g. On one foot, it sways about it as an
-    inverted pendulum: its center of mass accelerates by g times its distance from the foot over its height.
+    Accelerations grow with the square of the rate. In flight, the center of mass falls with g, and nobody falls
+    faster. On one foot, the body sways about it as an inverted pendulum: its center of mass accelerates by g times its
+    distance from the foot over its height.
     """
     actor = motion.skeleton
-    plan = plan_of(actor)
-    if plan is None or actor.up is None or "shoulder.L" not in plan:
+    ends = {f"{role}.{side}" for _, roles in SEGMENTS for role in roles for side in "LR"}
+    if plan is None or actor.up is None or any(end not in plan for end in ends):
         return ""
+    up = actor.up_axis
     parts = min(BLOCKS, -(-len(motion) // PART))
-    falls, sways, steps = [], [], 0
+    falls, sways, steps, flights = [], [], 0, []
     for start in np.linspace(0, max(0, len(motion) - PART), parts).astype(int).tolist():
         frames = forward(actor, motion.poses[start : start + PART])
-        hips, shoulders, feet = (
-            np.stack([frames.position(plan[f"{role}.{side}"]) for side in "LR"], axis=1)
-            for role in ("hip", "shoulder", "ankle")
-        )
-        center = (1.0 - UPPER) * hips.mean(axis=1) + UPPER * shoulders.mean(axis=1)
-        toes = [frames.position(plan[f"toe.{side}"]) for side in "LR" if f"toe.{side}" in plan]
-        soles = 0.5 * (feet + np.stack(toes, axis=1)) if len(toes) == 2 else feet
-        falls.append(_accelerations(center[:, actor.up_axis], max(5, round(FALLS * motion.fps))) * motion.fps**2)
-        found = _sways(center, feet, soles, actor.up_axis)
+        sides = {
+            role: np.stack([frames.position(plan[f"{role}.{side}"]) for side in "LR"], axis=1)
+            for role in ("hip", "knee", "ankle", "shoulder", "elbow", "wrist", "toe")
+            if f"{role}.L" in plan and f"{role}.R" in plan
+        }
+        feet, toes = sides["ankle"], sides.get("toe", sides["ankle"])
+        center = np.zeros_like(feet[:, 0])
+        for share, roles in SEGMENTS:
+            center += share * np.mean([sides[role] for role in roles], axis=(0, 2))
+        falls.append(_accelerations(center[:, up], max(5, round(FALLS * motion.fps))) * motion.fps**2)
+        found = _sways(center, feet, 0.5 * (feet + toes), up)
         steps += len(found) // 4
         sways += found
-    falling = np.concatenate(falls)
+        flights += _flights(center, np.hstack([feet, toes]), sides["wrist"], up)
+    factor = motion.fps * float(np.sqrt(np.median(flights) / GRAVITY)) if flights else 1.0
+    if not 1.0 / FLIGHT_TIMES < factor < FLIGHT_TIMES:
+        where = "in a jump" if len(flights) == 1 else f"in {len(flights)} jumps"
+        right = f"{motion.fps / factor:.0f} Hz would fit gravity: {RATE}"
+        return f"{where}, the body falls {_times(factor)}; about {right}"
+    factor = 1.0
     if steps >= STEPS:
         measured, expected = np.array(sways).T
         if np.corrcoef(measured, expected)[0, 1] > SWAYS:
             factor = motion.fps * float(np.sqrt(measured @ expected / (expected @ expected)))
-            if not 1.0 / TIMES < factor < TIMES:
-                way, times = ("fast", factor) if factor > 1.0 else ("slow", 1.0 / factor)
-                return f"the body sways {times:.1f} times too {way} for its height: {RATE}"
+    if not 1.0 / TIMES < factor < TIMES:
+        return f"the body sways {_times(factor)} for its height: {RATE}"
+    falling = np.concatenate(falls)
     if len(falling) and np.quantile(falling, PLUNGES) < -FREE * GRAVITY:
         return f"the body falls with {-np.quantile(falling, PLUNGES) / GRAVITY:.1f} g: {RATE}"
     return ""
+
+
+def _times(factor: float) -> str:
+    """Return how many times too fast or slow a motion is."""
+    return f"{factor:.1f} times too fast" if factor > 1.0 else f"{1.0 / factor:.1f} times too slow"
+
+
+def _flights(center: np.ndarray, feet: np.ndarray, wrists: np.ndarray, up: int) -> list[float]:
+    """Return the accelerations [m/frame^2] with which a body falls while nothing supports it.
+
+    Both feet are then in the air, below the hands; both move; and the center of mass is on a parabola.
+
+    Args:
+        center: (T, 3) [m]
+        feet: (T, F, 3) [m] Ankles and toes.
+        wrists: (T, 2, 3) [m]
+        up: The axis that points up.
+    """
+    heights = feet[..., up]
+    airborne = (heights > np.quantile(heights, 0.05, axis=0) + AIRBORNE).all(axis=1)
+    airborne &= wrists[..., up].min(axis=1) > heights.min(axis=1)
+    out: list[float] = []
+    for a, b in runs(airborne):
+        if b - a < FLIGHT_FRAMES:
+            continue
+        t = np.linspace(-1.0, 1.0, b - a)
+        columns = np.stack([np.ones_like(t), t, t * t], axis=1)
+        bend = np.linalg.lstsq(columns, center[a:b], rcond=None)[0]
+        error = float(np.std(center[a:b, up] - columns @ bend[:, up]))
+        sag, moved = -float(bend[2, up]), np.linalg.norm(np.ptp(feet[a:b], axis=0), axis=-1).min()
+        sideways = np.linalg.norm(np.delete(bend[2], up))
+        if sag > max(SAG, PARABOLA * error) and sideways < SIDEWAYS * sag < moved * SIDEWAYS:
+            out.append(8.0 * sag / (b - a - 1) ** 2)
+    return out
 
 
 def _bump(count: int) -> np.ndarray:
@@ -404,7 +459,7 @@ def _frames(take: Any, statuses: np.ndarray, failed: int, blind: int) -> Iterato
     if fast.any():
         count = int(fast.sum())
         moving = "1 frame moves" if count == 1 else f"{count} frames move"
-        rate = ": is the frame rate right? (fps=, --fps)" if count > RUSHED * len(fast) else ""
+        rate = f": {RATE}" if count > RUSHED * len(fast) else ""
         yield Finding(f"{moving} faster than a person can{rate}", tuple(runs(fast)))
 
 
