@@ -262,7 +262,7 @@ def test_default_collisions_of_an_srdf_are_disabled_and_enabled():
     [
         ('<group name="arm"><chain base_link="base" tip_link="zz"/></group>', r"does not have \(1\): 'zz'"),
         ('<group name="arm"><group name="none"/></group>', r"does not have \(1\): 'none'"),
-        ('<group_state name="h" group="x"><joint name="turn" value="5"/></group_state>', "beyond the limits of 'turn'"),
+        ('<group_state name="h" group="x"><joint name="turn" value="5"/></group_state>', r"of 'turn' \(5, range"),
         ('<group_state name="h" group="x"><joint name="turn" value="0.5"/><joint name="turn" value="0.6"/>'
          "</group_state>", "two values"),
     ],

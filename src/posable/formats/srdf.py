@@ -48,7 +48,10 @@ def with_srdf(skeleton: Skeleton, srdf: Source, home: dict[str, str], source: So
     poses = _states(srdf, robot, skeleton, source, roots, places, lost)
     if lost:
         listed = ", ".join(map(repr, sorted(lost)[:3]))
-        source.warn(f"the SRDF names links, joints or groups that the robot does not have ({len(lost)}): {listed}")
+        source.warn(
+            f"the SRDF names links, joints or groups that the robot does not have ({len(lost)}): {listed}; "
+            "their pairs and states were left out"
+        )
     info = {**skeleton.info, "groups": groups}
     if places:
         source.note(f"the SRDF's state {next(iter(places))!r} also places the root; floating=True uses that")
@@ -148,8 +151,11 @@ def _states(
             pose[skeleton.index(follower)] = ratio * pose[skeleton.index(leader)] + offset
         beyond = (pose < skeleton.lower - SLACK) | (pose > skeleton.upper + SLACK)
         if beyond.any():
-            dof = skeleton.dof_names[int(np.argmax(beyond))]
-            source.warn(f"the SRDF's state {name!r} is beyond the limits of {dof!r}; solves begin at the limit")
+            i = int(np.argmax(beyond))
+            more = f" and {beyond.sum() - 1} more" if beyond.sum() > 1 else ""
+            limits = f"{pose[i]:.4g}, range {skeleton.lower[i]:.4g} to {skeleton.upper[i]:.4g}"
+            beyond_it = f"beyond the limits of {skeleton.dof_names[i]!r} ({limits}){more}"
+            source.warn(f"the SRDF's state {name!r} is {beyond_it}; solves begin at the limit")
     return poses
 
 
