@@ -32,6 +32,15 @@ def test_a_straight_arm_is_singular():
     assert "singularity" in str(told)
 
 
+def test_only_goals_that_miss_are_said_to_be_at_the_expense_of_others():
+    arm = ps.figures.planar_arm([1.0, 1.0])
+    far, there = g.Position("tip", (3.0, 0.0, 0.0)), g.Position("tip", (2.0, 0.0, 0.0))
+    assert "no motion of the joints moves the body in one direction" in str(ps.explain(arm, far, [0.0, 0.0]))
+    assert "all are met" in str(ps.explain(arm, there, [0.0, 0.0]))
+    for goals, conflict in (([far], False), ([there], False), ([far, there], True)):
+        assert ("at the expense of others" in str(ps.explain(arm, goals, [0.0, 0.0]))) == conflict
+
+
 def test_limits_near_and_active_and_what_blocks():
     arm = ps.figures.planar_arm([1.0, 1.0]).with_limits({"joint1": (-0.5, 0.5), "joint2": (0.0, 1.0)})
     goal = g.Position("tip", (0.5, 1.2, 0.0))

@@ -114,7 +114,12 @@ class Explanation:
             f"with {self.freedom or 'no'} degree{'' if self.freedom == 1 else 's'} of freedom left.",
         ]
         if self.over_constrained:
-            lines.append("Over-constrained: some goals can only be met at the expense of others.")
+            if self.reached:
+                lines.append("Some constraints repeat others or cannot be changed at this pose; all are met.")
+            elif len(self.errors) == 1:
+                lines.append("At this pose no motion of the joints moves the body in one direction of its goal.")
+            else:
+                lines.append("Over-constrained: some goals can only be met at the expense of others.")
         if self.rank:
             smallest = self.singular_values[self.rank - 1]
             lines.append(
