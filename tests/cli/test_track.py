@@ -38,7 +38,10 @@ def test_track(files, capsys):
     assert said["frames"] == 90
     assert said["mean_error"] < 0.01
     assert out.stat().st_size > 1000
-    assert "<svg" in report.read_text(encoding="utf-8")
+    text = report.read_text(encoding="utf-8")
+    assert "<svg" in text
+    assert "<h1>Take: walk.c3d</h1>" in text
+    assert "Red: markers." in text
 
 
 def test_retarget(files, capsys):

@@ -4,6 +4,7 @@ The figure is fitted to the actor, then every frame is tracked.
 """
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import posable as ps
@@ -72,7 +73,7 @@ def tracked(args: argparse.Namespace, scene: ps.Scene) -> tuple[ps.Skeleton, Any
     if args.out:
         ps.save(args.out, take.motion)
     if args.report:
-        take.report.save(args.report)
+        take.report.save(args.report, title=Path(args.file).name)
     return figure, take
 
 

@@ -257,12 +257,13 @@ def player(
         other, scale = beside
         places, pairs = _stick_figure(other, np.minimum(rows, len(other) - 1))
         data["beside"] = {"joints": np.round(scale * places * 1000.0).astype(int).tolist(), "bones": pairs}
+    legend = "Red: markers. " if shown.size else ""
     links = " ".join(f'<a href="#" data-frame="{a}">{a}-{b - 1}</a>' for a, b in spans[:50])
     return (
         '<canvas id="take" width="900" height="460" style="border:1px solid #e2e8f0;touch-action:none"></canvas>'
         '<p><button id="take-play">Play</button> <input id="take-frame" type="range" min="0" value="0" '
         'style="width:640px"> <span id="take-label"></span></p>'
-        f"<p>Drag to turn, scroll to zoom. {f'Frames to look at: {links}' if links else ''}</p>"
+        f"<p>Drag to turn, scroll to zoom. {legend}{f'Frames to look at: {links}' if links else ''}</p>"
         f"<script>{_PLAYER_SCRIPT % json.dumps(data, separators=(',', ':'))}</script>"
     )
 
@@ -375,7 +376,7 @@ def changes(before: Motion, after: Motion) -> np.ndarray:
 
 
 def take_page(
-    take: Any, sites: Sequence[str], read: Callable[[int, int], np.ndarray], path: str | PathLike[str]
+    take: Any, sites: Sequence[str], read: Callable[[int, int], np.ndarray], path: str | PathLike[str], title: str = ""
 ) -> None:
     """Write the report of a tracked take, whose markers `read(start, end)` returns as (end - start, M, 3) [m]."""
     report, motion = take.report, take.motion
@@ -435,7 +436,7 @@ def take_page(
         ("Gaps", table([(m, a, b - 1) for m, a, b in report.gaps[:200]], ("marker", "from", "to frame"))),
         ("Repaired, failed or blind frames", table(repaired, ("frame", "what"))),
     ]
-    write(path, page(f"Take: {motion.name or 'tracked'}", sections))
+    write(path, page(f"Take: {title or motion.name or 'tracked'}", sections))
 
 
 def retarget_page(result: Any, path: str | PathLike[str]) -> None:

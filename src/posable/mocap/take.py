@@ -396,12 +396,12 @@ class Report:
             return "no marker was seen"
         return str(uncertainty_of(take.motion, take.names, take.errors, most=LOOKED_AT))
 
-    def save(self, path: Any) -> None:
-        """Write the report as a self-contained HTML file."""
+    def save(self, path: Any, *, title: str = "") -> None:
+        """Write the report as a self-contained HTML file, with a title; by default the name of the motion."""
         from posable.mocap.report import take_page
 
         source = MarkerSource(self.take.motion.skeleton, self.take.markers)
-        take_page(self.take, source.sites, source.read, path)
+        take_page(self.take, source.sites, source.read, path, title)
 
 
 @dataclass(frozen=True, eq=False)
