@@ -173,6 +173,15 @@ def test_labels_taken_for_swapped_are_given_back_although_a_gap_follows(markers)
     assert screen(replace(whole, positions=places)).swaps == ()
 
 
+def test_markers_that_swap_labels_while_they_move_fast_do_not_turn(markers):
+    """The third marker is as far from both: all distances are kept, and no marker is just where another one was."""
+    plate = with_plate(markers, [(0.0, 0.05, 0.0), (0.0, -0.05, 0.0), (0.0, 0.0, 0.08)], 0.0)
+    places = plate.positions + np.arange(len(plate))[:, None, None] * [0.04, 0.0, 0.0]
+    a, b = plate.index("plate0"), plate.index("plate1")
+    places[100:106, [a, b]] = places[100:106, [b, a]]
+    assert screen(replace(plate, positions=places)).swaps == (("plate0", "plate1", 100, 106),)
+
+
 def test_a_bone_that_flips_keeps_its_labels(markers):
     """Recordings of solved bodies have bones that turn far within a frame, their markers with them."""
     found = screen(with_plate(markers, [(0.05, 0.0, 0.03), (0.0, 0.07, 0.0), (0.0, -0.02, 0.09)], 150.0))

@@ -378,7 +378,7 @@ def _accept_turns(positions: np.ndarray, breaks: np.ndarray, pairs: np.ndarray) 
                 continue
             there = np.linalg.norm(now[body, None] - then[None, body], axis=-1)
             rows, columns = linear_sum_assignment(there)
-            traded = (rows != columns) & (there[rows, columns] < JUMP)
+            traded = (rows != columns) & (there[rows, columns] < np.maximum(JUMP, 0.5 * there[rows, rows]))
             turned = np.linalg.norm((now - then)[body] - (now - then)[m], axis=-1) > JUMP
             if turned.any() and not traded.any():
                 breaks[t, m] = False
